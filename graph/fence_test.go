@@ -153,6 +153,12 @@ func TestFence_ReadsNoNumberOfOthers(t *testing.T) {
 			t.Errorf("the walk does not read %s", field)
 		}
 	}
+	must.Value(w.db.ExecContext(db.AsSystem(t.Context()), "UPDATE workspaces SET link_quota = 3"))(t)
+	refused := w.ask(t, fenced, `mutation ($w: ID!) { createLink(input: {workspaceId: $w,
+		url: "https://example.com/beyond"}) { errors { code message } } }`, "w", w.ada.workspace.ID())
+	if !strings.Contains(refused.text, "QUOTA_EXCEEDED") || strings.Contains(refused.text, "made the 3 links") {
+		t.Errorf("the quota of new links of a key with folders: %s", refused.text)
+	}
 	for query := range all {
 		if strings.Contains(query, "Workspace_linkQuota") && !strings.HasPrefix(after[query], "FORBIDDEN ") {
 			t.Errorf("linkQuota of a key with folders: %s", after[query])

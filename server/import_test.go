@@ -183,6 +183,9 @@ func TestCommands_ImportAsClients(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "links.csv")
 		must.NoError(t,
 			os.WriteFile(file, []byte("code,url,title\nfrom-a,https://example.com/a,A\nfrom-b,no url,B\n"), 0o600))
+		ended := filepath.Join(t.TempDir(), "ended.csv")
+		must.NoError(t,
+			os.WriteFile(ended, []byte("code,url,expiresAt\nend,https://example.com/e,2020-01-01\n"), 0o600))
 		for _, c := range []struct {
 			args   []string
 			status int
@@ -192,6 +195,10 @@ func TestCommands_ImportAsClients(t *testing.T) {
 				[]string{"SUCCEEDED: 2 of 2", "1 CREATED", "1 FAILED", "line 2", "nothing was changed"}},
 			{[]string{"links", "import", "CSV", file, "--apply", "--wait"}, 2,
 				[]string{"1 CREATED", "undo it with revertOperation: opn_", "linkforge links undo opn_"}},
+			{[]string{"links", "import", "CSV", file, "--apply", "--wait"}, 2,
+				[]string{"1 UNCHANGED", "\nnothing was changed\n"}},
+			{[]string{"links", "import", "CSV", ended, "--apply", "--wait"}, 0,
+				[]string{"1 of these links have ended"}},
 			{[]string{"links", "undo", "opn_00000000000000000000000000"}, 1, []string{"no such operation"}},
 			{[]string{"links", "import", "CSV", file, "--host", "a.example=b.example"}, 1, []string{"DOMAINS_READ"}},
 			{[]string{"links", "import", "CSV", file, "--failures", "f"}, 1, []string{"needs --wait"}},

@@ -482,6 +482,7 @@ type ComplexityRoot struct {
 	ImportReport struct {
 		Counts        func(childComplexity int) int
 		DryRun        func(childComplexity int) int
+		Ended         func(childComplexity int) int
 		HostCounts    func(childComplexity int) int
 		IgnoredFields func(childComplexity int) int
 		Label         func(childComplexity int) int
@@ -3200,6 +3201,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ImportReport.DryRun(childComplexity), true
+	case "ImportReport.ended":
+		if e.ComplexityRoot.ImportReport.Ended == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ImportReport.Ended(childComplexity), true
 	case "ImportReport.hosts":
 		if e.ComplexityRoot.ImportReport.HostCounts == nil {
 			break
@@ -8527,7 +8534,8 @@ type Mutation {
   """
   revertLink(input: RevertLinkInput!): RevertLinkPayload!
   """
-  Undoes a bulk call or an import of the last 30 days, up to 1,000 links per call. Links that changed since keep their state: CONFLICT.
+  Undoes a bulk call or an import of the last 30 days, up to 1,000 links per call. Links that changed since keep their state:
+  CONFLICT, unless all of these changes were bulk calls that were undone.
   An import that was undone can be repeated. Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
   """
   revertOperation(input: RevertOperationInput!): RevertOperationPayload! @cost(free: 15) @listSize(assumedSize: 1000)
@@ -8836,9 +8844,9 @@ enum AuthMethod {
 input ProofInput @oneOf {
   "The password of the account."
   password: String
-  "A code of six digits. It is valid once."
+  "A code of six digits. It is valid once. Blanks and hyphens do not matter."
   totp: String
-  "A recovery code. It is valid once. Case, spaces and hyphens do not matter."
+  "A recovery code. It is valid once. Case, blanks, line breaks and hyphens do not matter."
   recoveryCode: String
   "A passkey's response to the given options: AuthenticationResponseJSON as text. No account has a passkey yet."
   passkey: String
@@ -12499,10 +12507,15 @@ type ImportReport {
   label: String!
   "Whether nothing was changed."
   dryRun: Boolean!
-  "The id of the operation, for revertOperation: all versions and events of the import have it; null in a dry run."
+  """
+  The id of the operation, for revertOperation: all versions and events of the import have it; null as long as the import
+  has created and changed no link, as in a dry run.
+  """
   operationId: ID
   "The numbers of rows by outcome. Their sum is Task.done."
   counts: [ImportCount!]! @listSize(assumedSize: 7)
+  "How many of the links that were created or changed have an expiresAt that has passed: they respond 410, or redirect to endedUrl."
+  ended: Int64!
   "The losses by field and reason, most frequent first, up to 100."
   losses: [ImportLossCount!]! @listSize(assumedSize: 10)
   "The hosts of the source, most rows first, up to 100."
@@ -23941,6 +23954,29 @@ func (ec *executionContext) fieldContext_ImportReport_counts(_ context.Context, 
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _ImportReport_ended(ctx context.Context, field graphql.CollectedField, obj *importer.Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportReport_ended(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ended(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ImportReport_ended(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportReport", field, true, false, "Int64")
 }
 
 func (ec *executionContext) _ImportReport_losses(ctx context.Context, field graphql.CollectedField, obj *importer.Report) (ret graphql.Marshaler) {
@@ -53501,6 +53537,11 @@ func (ec *executionContext) _ImportReport(ctx context.Context, sel ast.Selection
 			}
 		case "counts":
 			out.Values[i] = ec._ImportReport_counts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "ended":
+			out.Values[i] = ec._ImportReport_ended(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}

@@ -32,6 +32,7 @@ type endedTask struct {
 type taskReport struct {
 	DryRun      bool
 	OperationID *string
+	Ended       int64
 	Counts      []struct {
 		Outcome, Verdict string
 		Rows, Links      int64
@@ -98,7 +99,7 @@ const (
 	mostShown    = 20
 	reportFields = `failure { message } report {
 		... on ImportReport { dryRun operationId counts { outcome rows } losses { field reason rows } ignoredFields
-			hosts { host rows }
+			ended hosts { host rows }
 			rows(first: 20, outcomes: [FAILED, SKIPPED]) { nodes { ` + rowFields + ` } ` + pageFields + ` }
 			closed: rows(first: 20, outcomes: [CLOSED]) { nodes { ` + rowFields + ` } ` + pageFields + ` }
 			lossy: rows(first: 20, outcomes: [CREATED, UPDATED, UNCHANGED, RENAMED], lossesOnly: true) {
@@ -175,6 +176,8 @@ func (t *endedTask) print(io IO, targets map[string]string, failures string) err
 		case r.OperationID != nil:
 			fmt.Fprintf(io.Out, "undo it with revertOperation: %s\nor with: linkforge links undo %[1]s\n",
 				*r.OperationID)
+		case t.Kind == "IMPORT" && !r.DryRun:
+			fmt.Fprintln(io.Out, "nothing was changed")
 		case t.Kind == "IMPORT" && t.Status == "SUCCEEDED":
 			fmt.Fprintln(io.Out, "nothing was changed: import with --apply, or applyImport of this task")
 		}
@@ -198,6 +201,9 @@ func (r *taskReport) print(out io.Writer, targets map[string]string, failures st
 		fmt.Fprintf(out, "%8d %s%s\n", c.Rows+c.Links, c.Outcome, c.Verdict)
 		isComplete = isComplete && c.Outcome != "FAILED" && c.Outcome != "SKIPPED" &&
 			(c.Verdict == "" || c.Verdict == "SAME")
+	}
+	if r.Ended > 0 {
+		fmt.Fprintf(out, "%8d of these links have ended: they respond 410, or redirect to their endedUrl\n", r.Ended)
 	}
 	for _, l := range r.Losses {
 		fmt.Fprintf(out, "%8d lose %s: %s\n", l.Rows, quoted(l.Field), l.Reason)

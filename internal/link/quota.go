@@ -69,12 +69,16 @@ func (s *Quota) List(ctx context.Context) ([]WorkspaceUsage, error) {
 	return usages, nil
 }
 
-// Exceeded is the error of a workspace that has used its quota up.
+// Exceeded is the error of a workspace that has used its quota up. A membership with a fence may not
+// know how many links that are.
 func (s *Quota) Exceeded(m workspace.Membership, now time.Time) *errs.Error {
-	end := click.MonthOf(now).End()
+	end, links := click.MonthOf(now).End(), "all"
+	if m.Fence() == nil {
+		links = fmt.Sprint("the ", s.Limit(m))
+	}
 	return errs.New(errs.QuotaExceeded,
-		"The workspace has made the %d links it may make this month. The next month begins at %s.",
-		s.Limit(m), end.Format("2006-01-02 15:04 MST")).After(end.Sub(now))
+		"The workspace has made %s links it may make this month. The next month begins at %s.",
+		links, end.Format("2006-01-02 15:04 MST")).After(end.Sub(now))
 }
 
 // membersPart is the part of the month's quota that publishable keys leave to the members of the

@@ -737,8 +737,8 @@ CREATE TABLE link_origins (
     link_id TEXT COLLATE "C" NOT NULL REFERENCES links (id) ON DELETE CASCADE, source_url TEXT COLLATE "C",
     hash BYTEA NOT NULL, source_created_at TIMESTAMPTZ, clicks BIGINT, last_clicked_at TIMESTAMPTZ,
     imported_at TIMESTAMPTZ NOT NULL,
-    operation_id TEXT COLLATE "C",  -- of the import that wrote the hash, which undoing it replaces by previous_hash
-    previous_hash BYTEA,  -- null: the row was unknown before the operation
+    operation_id TEXT COLLATE "C",  -- of the import that wrote the hash, which undoing it replaces by the first one of
+    previous_hash BYTEA,  -- those before, newest first; null: the row was unknown before the operation
     root_proof TEXT COLLATE "C" NOT NULL DEFAULT '',  -- the signature of a code at the root, in an archive
     PRIMARY KEY (workspace_id, source, label, source_id)
 );

@@ -2,6 +2,7 @@ package edit
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"time"
@@ -27,12 +28,13 @@ type Undo struct {
 }
 
 // RevertOperation undoes a bulk call of the last 30 days for up to MaxBatch links that have not
-// changed since: it deletes created, restored and revived links, restores deleted ones, and reverts
-// the others and the fields of revived links to the version before. Links that were undone before
-// are left alone, without an error. The results' errors are Conflict for a link that changed since,
-// and those of Revert, DeleteMany and Restore. An error means that nothing was changed: NotFound or
-// Forbidden. Callers repeat the call until Remaining is 0, which it also is after a call that could
-// undo no link. An import that was undone is forgotten in the same transaction, see forget.
+// changed since, or whose later changes were all undone: it deletes created, restored and revived
+// links, restores deleted ones, and reverts the others and the fields of revived links to the version
+// before. Links that were undone before are left alone, without an error. The results' errors are
+// Conflict for a link that changed since, and those of Revert, DeleteMany and Restore. An error means
+// that nothing was changed: NotFound or Forbidden. Callers repeat the call until Remaining is 0, which
+// it also is after a call that could undo no link. An import that was undone is forgotten in the same
+// transaction, see forget.
 func (s *Store) RevertOperation(ctx context.Context, m workspace.Membership, operationID string) (Undo, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -84,6 +86,8 @@ type operation struct {
 	// versions are the superseded ones of those of the parts, of the two before and the one after
 	// these.
 	versions map[versionKey]*link.Version
+	// byLink are the parts by the ids of their links.
+	byLink map[string]part
 }
 
 // part is a link with the last version that an operation, or undoing it, wrote within the time of
@@ -91,8 +95,10 @@ type operation struct {
 type part struct {
 	LinkID string
 	Number int
-	// IsNewest means that the operation wrote the version, and the link has no later one.
-	IsNewest bool
+	// Newest is the number of the link's newest version if the operation wrote the version of the
+	// part, and all later ones are changes by other operations that were undone, and their undoing. It
+	// is 0 if there is nothing to undo.
+	Newest int
 }
 
 type versionKey struct {
@@ -103,6 +109,25 @@ type versionKey struct {
 // maxOperationDuration is the longest time from the last creation of an operation's id to its last
 // event, unless a task has the operation. Then it is the longest time from the end of the task.
 const maxOperationDuration = 10 * time.Minute
+
+// causeOf is the cause of the version of an event e, of the link link. isUndoneSince is the condition
+// that the operation wrote this version, and that each later one is either a change by an operation or
+// undid the newest change that was left: as many undid as changed, and none is missing. An import that
+// changes and deletes a link writes two versions for one change.
+const (
+	causeOf = "CASE WHEN link.version = e.version THEN link.version_cause ELSE (SELECT cause FROM link_versions " +
+		"WHERE link_id = link.id AND number = e.version) END"
+	isUndoneSince = "link.version > e.version AND link.version_cause = ? AND link.version_operation IS NOT NULL AND " +
+		"EXISTS (SELECT 1 FROM link_versions WHERE link_id = link.id AND number = e.version AND operation_id = ? " +
+		"AND cause <> ?) AND " +
+		"(SELECT count(*) = link.version - e.version - 1 AND " +
+		"COALESCE(sum(CASE WHEN v.cause = ? AND v.operation_id IS NOT NULL THEN -1 " +
+		"WHEN v.cause = ? AND v.operation_id = before.operation_id AND before.cause = v.cause THEN 0 " +
+		"ELSE 1 END), 0) = 1 " +
+		"FROM link_versions AS v LEFT JOIN link_versions AS before " +
+		"ON before.link_id = v.link_id AND before.number = v.number - 1 " +
+		"WHERE v.link_id = link.id AND v.number > e.version)"
+)
 
 // loadOperation reads the parts of an operation from its events, and their versions. The ids of
 // events are ordered by time, as that of the operation, which limits the search. It returns
@@ -124,12 +149,14 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 		Where("created_at > ?", db.Instant(s.Now().Add(-audit.FeedRetention))).Apply(m.InsideByID("target_id")).
 		Group("target_id")
 	err = s.DB.NewSelect().TableExpr("(?) AS e", events).
-		ColumnExpr("e.target_id AS link_id, e.version AS number, link.id IS NOT NULL AS is_newest").
-		Join("LEFT JOIN links AS link ON link.id = e.target_id AND link.version = e.version AND "+
-			"link.version_operation = ? "+
-			"AND link.version_cause <> ? AND NOT (link.version_cause = ? AND link.deleted_at IS NOT NULL AND "+
-			"NOT EXISTS (SELECT 1 FROM link_origins WHERE link_id = link.id))", // closed, and forgotten already
-			o.id, link.CauseReverted, link.CauseImported).
+		ColumnExpr("e.target_id AS link_id, e.version AS number, COALESCE(link.version, 0) AS newest").
+		Join("LEFT JOIN links AS link ON link.id = e.target_id AND "+
+			"NOT (link.deleted_at IS NOT NULL AND "+causeOf+" = ? AND "+ // closed, and forgotten already
+			"NOT EXISTS (SELECT 1 FROM link_origins WHERE link_id = link.id)) AND "+
+			"(link.version = e.version AND link.version_operation = ? AND link.version_cause <> ? OR "+
+			isUndoneSince+")",
+			link.CauseImported, o.id, link.CauseReverted, link.CauseReverted, o.id, link.CauseReverted,
+			link.CauseReverted, link.CauseImported).
 		OrderExpr("link.id IS NULL, e.id").Scan(ctx, &o.parts)
 	if err != nil {
 		return fmt.Errorf("reading the events of an operation: %w", err)
@@ -138,13 +165,15 @@ func (s *Store) loadOperation(ctx context.Context, m workspace.Membership, o *op
 		return errNoOperation()
 	}
 	for _, p := range o.parts[min(len(o.parts), link.MaxBatch):] {
-		if p.IsNewest {
+		if p.Newest > 0 {
 			o.remaining++
 		}
 	}
 	o.parts = o.parts[:min(len(o.parts), link.MaxBatch)]
+	o.byLink = map[string]part{}
 	var around []versionKey
 	for _, p := range o.parts {
+		o.byLink[p.LinkID] = p
 		for number := p.Number - 2; number <= p.Number+1; number++ {
 			around = append(around, versionKey{p.LinkID, number})
 		}
@@ -193,13 +222,13 @@ func (s *Store) superseded(ctx context.Context, wanted ...versionKey) (map[versi
 	return versions, nil
 }
 
-// undo undoes an operation in a link, if its newest version is that of the operation, and adds the
-// link to undone.
+// undo undoes an operation in a link, if it left the link in its state, and adds the link to undone.
 func (s *Store) undo(o *operation, p part, l *link.Link, undone undoneLinks) error {
 	if o.wasUndone(p, l) {
 		return nil
 	}
-	if l.Version != p.Number || optional.Value(l.VersionOperation) != o.id {
+	last := o.version(p.Number, l)
+	if l.Version != p.Newest || last == nil || optional.Value(last.OperationID) != o.id {
 		return errs.New(errs.Conflict,
 			"The link has been changed since. Change it yourself, or revert it to a version.")
 	}
@@ -208,17 +237,17 @@ func (s *Store) undo(o *operation, p part, l *link.Link, undone undoneLinks) err
 	now := s.now()
 	switch {
 	// the link has no state before
-	case l.VersionCause == link.CauseCreated, l.VersionCause == link.CauseRestored, first == 1:
+	case last.Cause == link.CauseCreated, last.Cause == link.CauseRestored, first == 1:
 		l.MarkDeleted(now)
 		return nil
-	case l.VersionCause == link.CauseDeleted:
+	case last.Cause == link.CauseDeleted:
 		return l.UnmarkDeleted(now)
 	case before == nil:
 		return errNoVersion()
-	case l.VersionCause == link.CauseRevived:
+	case last.Cause == link.CauseRevived:
 		l.MarkDeleted(now)
 		return apply(&before.Snapshot, l, now)
-	case l.VersionCause == link.CauseImported:
+	case last.Cause == link.CauseImported:
 		return s.undoImport(before, l)
 	default:
 		return s.revertTo(before, l)
@@ -238,14 +267,32 @@ func (s *Store) undoImport(before *link.Version, l *link.Link) error {
 	return l.UnmarkDeleted(s.now())
 }
 
-// before returns the number of the first of the newest versions of a link that the operation wrote,
+// version returns a version of a link: a superseded one, or what describes the newest one; nil if it is
+// not stored.
+func (o *operation) version(number int, l *link.Link) *link.Version {
+	if l.Version == number {
+		return &link.Version{From: l.VersionFrom(), Cause: l.VersionCause, OperationID: l.VersionOperation}
+	}
+	return o.versions[versionKey{l.ID, number}]
+}
+
+// last returns the last version of a link that the operation wrote. Without one, it has no cause.
+func (o *operation) last(l *link.Link) (v *link.Version, number int) {
+	number = o.byLink[l.ID].Number
+	if v = o.version(number, l); v == nil {
+		v = &link.Version{}
+	}
+	return v, number
+}
+
+// before returns the number of the first of the last versions of a link that the operation wrote,
 // and the superseded version before it; nil if that is not stored. An import writes two versions of
 // a link that it creates or changes, and deletes.
 func (o *operation) before(l *link.Link) (first int, before *link.Version) {
-	first = l.Version
-	last := o.versions[versionKey{l.ID, first - 1}]
-	if l.VersionCause == link.CauseImported && last != nil && last.Cause == link.CauseImported &&
-		optional.Value(last.OperationID) == o.id {
+	last, first := o.last(l)
+	previous := o.versions[versionKey{l.ID, first - 1}]
+	if last.Cause == link.CauseImported && previous != nil && previous.Cause == link.CauseImported &&
+		optional.Value(previous.OperationID) == o.id {
 		first--
 	}
 	return first, o.versions[versionKey{l.ID, first - 1}]
@@ -257,23 +304,21 @@ func (o *operation) wasUndone(p part, l *link.Link) bool {
 }
 
 func (o *operation) isUndo(number int, l *link.Link) bool {
-	v := o.versions[versionKey{l.ID, number}]
-	if l.Version == number {
-		v = &link.Version{Cause: l.VersionCause, OperationID: l.VersionOperation}
-	}
+	v := o.version(number, l)
 	return v != nil && v.Cause == link.CauseReverted && optional.Value(v.OperationID) == o.id
 }
 
-// reason is the Reason for undoing the newest version of a link.
+// reason is the Reason for undoing the operation in a link.
 func (o *operation) reason(l *link.Link) link.Reason {
+	last, _ := o.last(l)
 	first, before := o.before(l)
 	wasDeleted := first == 1 || before != nil && before.Deleted
-	isImported := l.VersionCause == link.CauseImported
+	isImported := last.Cause == link.CauseImported
 	switch {
-	case l.VersionCause == link.CauseCreated, l.VersionCause == link.CauseRestored,
-		l.VersionCause == link.CauseRevived, isImported && wasDeleted && l.DeletedAt == nil:
+	case last.Cause == link.CauseCreated, last.Cause == link.CauseRestored,
+		last.Cause == link.CauseRevived, isImported && wasDeleted && l.DeletedAt == nil:
 		return undoneCreation
-	case l.VersionCause == link.CauseDeleted, isImported && !wasDeleted && l.DeletedAt != nil:
+	case last.Cause == link.CauseDeleted, isImported && !wasDeleted && l.DeletedAt != nil:
 		return undoneDeletion
 	default:
 		return reverted
@@ -292,19 +337,15 @@ type undoneLinks map[string]undoneState
 // created the link.
 type undoneState struct {
 	isCreated, isImported bool
-	// at is when the version began that is undone.
+	// at is when the last version began that is undone.
 	at time.Time
 }
 
-// stateOf returns what the operation did to a link. A link that an earlier, undone import had left
-// is created again.
+// stateOf returns what the operation did to a link.
 func (o *operation) stateOf(l *link.Link) undoneState {
-	first, before := o.before(l)
-	return undoneState{
-		isImported: l.VersionCause == link.CauseImported,
-		isCreated:  first == 1 || before != nil && before.Deleted && before.Cause == link.CauseReverted,
-		at:         l.VersionFrom(),
-	}
+	last, _ := o.last(l)
+	first, _ := o.before(l)
+	return undoneState{isImported: last.Cause == link.CauseImported, isCreated: first == 1, at: last.From}
 }
 
 // forget removes what imports remember of the links that are undone, so that the import can be
@@ -362,7 +403,9 @@ func forgetRows(
 	_, err := tx.NewDelete().Table("link_origins").Where("workspace_id = ?", m.ID()).Where("previous_hash IS NULL").
 		ApplyQueryBuilder(condition).Exec(ctx)
 	if err == nil {
-		_, err = tx.NewUpdate().Table("link_origins").Set("hash = previous_hash").Set("previous_hash = NULL").
+		_, err = tx.NewUpdate().Table("link_origins").Set("hash = substr(previous_hash, 1, ?)", sha256.Size).
+			Set("previous_hash = CASE WHEN length(previous_hash) > ?0 THEN substr(previous_hash, ?0 + 1) END",
+				sha256.Size).
 			Set("operation_id = NULL").Where("workspace_id = ?", m.ID()).ApplyQueryBuilder(condition).Exec(ctx)
 	}
 	if err != nil {

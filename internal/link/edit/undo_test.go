@@ -2,6 +2,7 @@ package edit_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,6 +51,12 @@ func undone(u edit.Undo) map[string]string {
 		}
 	}
 	return all
+}
+
+func (b *bundle) allLinks(t *testing.T) (links []*link.Link) {
+	t.Helper()
+	must.NoError(t, b.DB.NewSelect().Model(&links).Scan(db.AsSystem(t.Context())))
+	return links
 }
 
 // state describes a link in the database with its tags.
@@ -227,6 +234,58 @@ func TestRevertOperation_UndoesEachKind(t *testing.T) {
 	})
 }
 
+// TestRevertOperation_UndoesAChain backwards: a link whose later changes were all undone is in the state
+// that the operation left. One that was changed otherwise is not, also if that was undone by hand.
+func TestRevertOperation_UndoesAChain(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		var operations []string
+		did := func(results []link.Result) { operations = append(operations, *link.OperationOf(results)) }
+		results := b.operate(t, id.New(id.Operation), urls(0, 2)...)
+		l, other := results[0].Link, results[1].Link
+		var states []link.Snapshot
+		for _, change := range []func(){
+			func() { did(results) },
+			func() {
+				did(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("one")), Tags: to([]string{"one"})},
+					link.Change{ID: other.ID, Title: to(new("one"))}))
+			},
+			func() { did(b.Remove(t, l.ID)) },
+			func() {
+				did(b.operate(t, id.New(id.Operation), &creation.Input{URL: l.OriginalURL, Title: new("two")}))
+			},
+			func() { did(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("three"))})) },
+		} {
+			change()
+			states = append(states, b.state(t, l))
+			b.Tick()
+		}
+		last := b.Change(t, other, link.Change{Title: to(new("by hand"))})
+		must.Value(b.Edit.Revert(t.Context(), b.Mine, other.ID, last.Version-1, nil))(t)
+		b.Tick()
+		for n := len(operations) - 1; n >= 0; n-- {
+			for round := range 2 {
+				got := undone(b.undo(t, operations[n]))
+				if got[l.ID] != "" || n < 2 && got[other.ID] != "CONFLICT" {
+					t.Errorf("undoing change %d, round %d: %v", n, round, got)
+				}
+			}
+			b.Tick()
+			if n > 0 {
+				linktest.Equal(t, states[n-1], b.state(t, l), "the state before change %d", n)
+			}
+			if deleted := b.Reload(t, l).DeletedAt != nil; deleted != (n == 0 || n == 3) {
+				t.Errorf("before change %d: deleted %t", n, deleted)
+			}
+		}
+		again := *link.OperationOf(b.updateMany(t, link.Change{ID: other.ID, Title: to(new("again"))}))
+		b.undo(t, again)
+		if got := undone(b.undo(t, operations[1])); got[other.ID] != "CONFLICT" {
+			t.Errorf("a link with a change by hand, and one that was undone: %v", got)
+		}
+		b.ExpectConsistent(t)
+	})
+}
+
 // blockedHost is the only host that the operator has blocked.
 type blockedHost string
 
@@ -286,6 +345,13 @@ func TestRevertOperation_InSeveralCalls(t *testing.T) {
 		operationID := id.New(id.Operation)
 		b.operate(t, operationID, urls(0, link.MaxBatch)...)
 		b.operate(t, operationID, urls(link.MaxBatch, link.MaxBatch+5)...)
+		var changes []link.Change
+		for _, l := range b.allLinks(t) {
+			changes = append(changes, link.Change{ID: l.ID, Title: to(new("changed"))})
+		}
+		for some := range slices.Chunk(changes, link.MaxBatch) {
+			b.undo(t, *link.OperationOf(b.updateMany(t, some...)))
+		}
 		for _, want := range []int{5, 0, 0} {
 			if undo := b.undo(t, operationID); undo.Remaining != want || len(undo.Results) != link.MaxBatch {
 				t.Errorf("%d results, %d remain, want %d", len(undo.Results), undo.Remaining, want)

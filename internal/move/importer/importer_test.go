@@ -386,6 +386,46 @@ func TestImport_HidesLinksOutsideOfFences(t *testing.T) {
 	})
 }
 
+// TestImport_CountsEndedLinks that it creates or changes, and that respond 410, in a dry run too. Its
+// report has an operation to undo if it has created or changed a link.
+func TestImport_CountsEndedLinks(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		b.Make(t, creationtest.Custom("https://example.com/mine", "mine"))
+		past, now, future := b.Now.AddDate(-1, 0, 0), b.Now, b.Now.AddDate(1, 0, 0)
+		for _, c := range []struct {
+			rows    string
+			policy  importer.ConflictPolicy
+			ended   int64
+			changes bool
+		}{
+			{"", importer.Skip, 0, false},
+			{"mine,%[1]s,\nx/y,%[1]s,\n", importer.Skip, 0, false},
+			{"a,%[1]s,\nb,%[2]s,\nc,%[3]s,\nd,,\ne,%[1]s,yes\n", importer.Skip, 2, true},
+			{"a,%[1]s,\nb,%[2]s,\nc,%[3]s,\nd,,\ne,%[1]s,yes\n", importer.Skip, 0, false},
+			{"c,%[1]s,\n", importer.Skip, 1, true},
+			{"mine,%[1]s,\n", importer.Rename, 1, true},
+			{"mine,%[1]s,\n", importer.Replace, 0, false}, // imported before
+			{"e,%[1]s,yes\nf,,yes\n", importer.Skip, 0, true},
+		} {
+			file := "code,expiresAt,disabled,url\n"
+			for _, line := range strings.Split(strings.TrimSpace(c.rows), "\n") {
+				if line != "" {
+					file += line + ",https://example.com/ended\n"
+				}
+			}
+			file = strings.NewReplacer("%[1]s", past.Format(time.RFC3339), "%[2]s", now.Format(time.RFC3339), "%[3]s",
+				future.Format(time.RFC3339)).Replace(file)
+			in := importer.Settings{Source: importsource.CSV, OnConflict: c.policy}
+			for _, in.DryRun = range []bool{true, false} {
+				r := must.Value(importer.ReportOf(b.importFile(t, in, []byte(file))))(t)
+				if r.Ended() != c.ended || (r.Operation() != nil) != (c.changes && !in.DryRun) {
+					t.Errorf("%q, dry run %t: %d ended, operation %v", c.rows, in.DryRun, r.Ended(), r.Operation())
+				}
+			}
+		}
+	})
+}
+
 // TestImport_OfAnEmptyFile succeeds without rows, and can be applied.
 func TestImport_OfAnEmptyFile(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {

@@ -137,6 +137,9 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 		return err
 	}
 	for _, l := range links {
+		if h := k.holders[l.CodeIdentity()]; h != nil && h.linkID == l.ID { // which earlier rows may have changed
+			continue
+		}
 		h := &holder{
 			linkID: l.ID, code: l.ShownCode(), canonicalHash: l.CanonicalHash, isDisabled: l.DisabledAt != nil,
 			restrictions: restrictionsOf(l.StartsAt, l.ExpiresAt, l.MaxClicks, l.Routing, ""),

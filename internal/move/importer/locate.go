@@ -129,7 +129,8 @@ func (it *item) plainCode() string {
 	}, code)
 }
 
-// rename gives an item the first free code of code-2 to code-99.
+// rename gives an item the first free code of code-2 to code-99. If an import that was undone had given
+// the row one before that, its link works again.
 func (b *step) rename(ctx context.Context, it *item, known *known) error {
 	var numbers []int
 	for n := 2; n <= maxRenames; n++ {
@@ -155,6 +156,11 @@ func (b *step) rename(ctx context.Context, it *item, known *known) error {
 			return err
 		}
 		for _, one := range candidates {
+			if l := known.undoneBy(one); l != nil {
+				it.code, it.identity, it.isRenamed = one.code, one.identity, true
+				it.decision = decision{act: changes, linkID: l.ID, isReplaced: true, outcome: Created}
+				return nil
+			}
 			if known.holders[one.identity] == nil {
 				it.code, it.identity, it.isRenamed = one.code, one.identity, true
 				it.decision = decision{act: creates, outcome: Created}

@@ -298,7 +298,7 @@ func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error 
 		return errDry
 	}
 	origins, past := b.origins()
-	if err := saveOrigins(ctx, tx, origins); err != nil {
+	if err := saveOrigins(ctx, tx, b.DB.Kind, origins); err != nil {
 		return fmt.Errorf("writing origins: %w", err)
 	}
 	if err := savePast(ctx, tx, past); err != nil {

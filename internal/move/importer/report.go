@@ -34,7 +34,9 @@ type progress struct {
 
 	Rows int64 `json:"rows"`
 	// New counts the links that were inserted.
-	New    int64             `json:"new,omitempty"`
+	New int64 `json:"new,omitempty"`
+	// Ended counts the links that were created or changed, and whose end has passed.
+	Ended  int64             `json:"ended,omitempty"`
 	Counts map[Outcome]int64 `json:"counts"`
 	// Losses are counted by field and reason, with a space between them.
 	Losses map[string]int64 `json:"losses"`
@@ -77,12 +79,16 @@ func (p *progress) with(rows []*Row, from []*source, folding []string, targets m
 		Chunks: p.Chunks, IsFetched: p.IsFetched, Rows: p.Rows + int64(len(rows)), Counts: maps.Clone(p.Counts),
 		Losses: maps.Clone(p.Losses), Hosts: maps.Clone(p.Hosts),
 		Ignored: slices.Clone(p.Ignored), Folding: folding, Targets: map[string]string{}, New: p.New,
+		Ended: p.Ended,
 	}
 	maps.Copy(next.Targets, p.Targets)
 	maps.Copy(next.Targets, targets)
 	for i, row := range rows {
 		if next.Counts[row.Outcome]++; row.isNew {
 			next.New++
+		}
+		if row.hasEnded {
+			next.Ended++
 		}
 		if row.Host != "" {
 			next.Hosts[row.Host]++
@@ -196,10 +202,15 @@ func (r *Report) HostCounts() (all []*HostCount) {
 // IgnoredFields returns the names of fields that are ignored.
 func (r *Report) IgnoredFields() []string { return r.progress.Ignored }
 
-// Operation returns the id of the operation that the versions of the links carry; nil in a dry run.
+// Operation returns the id of the operation that the versions of the links carry; nil if no link has
+// been created or changed, as in a dry run.
 func (r *Report) Operation() *string {
-	if r.DryRun {
+	counts := r.progress.Counts
+	if r.DryRun || counts[Created]+counts[Updated]+counts[Renamed]+counts[Closed] == 0 {
 		return nil
 	}
 	return optional.Of(r.OperationID)
 }
+
+// Ended returns how many of the links that were created or changed have ended already.
+func (r *Report) Ended() int64 { return r.progress.Ended }

@@ -62,8 +62,9 @@ type Row struct {
 
 	// In is the membership through which the row was loaded.
 	In workspace.Membership `bun:"-"`
-	// isNew means that the step has inserted the link.
-	isNew bool
+	// isNew means that the step has inserted the link, hasEnded that the link that it has created or
+	// changed has an end that has passed.
+	isNew, hasEnded bool
 }
 
 // newRow returns the row of an import for a row of its source.
@@ -206,8 +207,9 @@ type Origin struct {
 	Clicks        *int64
 	LastClickedAt *time.Time
 	ImportedAt    time.Time
-	// OperationID is the import that wrote the hash, and PreviousHash the one before; empty if the
-	// row was unknown. Undoing the operation restores it, see edit.RevertOperation.
+	// OperationID is the import that wrote the hash, and PreviousHash has the hashes before, newest
+	// first, up to maxHashes; empty if the row was unknown. Undoing the operation restores the first,
+	// see edit.RevertOperation.
 	OperationID  *string
 	PreviousHash []byte
 	// RootProof is that of the record in an archive; empty for none.
@@ -249,18 +251,26 @@ func savePast(ctx context.Context, tx bun.Tx, rows []*Origin) error {
 		rows)
 }
 
+// maxHashes is how many imports of a changed row can be undone one after the other.
+const maxHashes = 16
+
 // saveOrigins writes the origins of links. The operation of an origin is the one that wrote its
 // hash.
-func saveOrigins(ctx context.Context, tx bun.Tx, rows []*Origin) error {
-	return db.InsertRows(ctx, tx, db.Insert{Rest: `ON CONFLICT (workspace_id, source, label, source_id) DO UPDATE SET
+func saveOrigins(ctx context.Context, tx bun.Tx, kind db.Kind, rows []*Origin) error {
+	hashes := "link_origins.hash || COALESCE(link_origins.previous_hash, '')"
+	if kind == db.SQLite { // where this is text
+		hashes = "CAST(" + hashes + " AS BLOB)"
+	}
+	return db.InsertRows(ctx, tx, db.Insert{Rest: fmt.Sprintf(`
+		ON CONFLICT (workspace_id, source, label, source_id) DO UPDATE SET
 		operation_id = CASE WHEN link_origins.link_id = excluded.link_id AND link_origins.hash = excluded.hash
 			THEN link_origins.operation_id ELSE excluded.operation_id END,
 		previous_hash = CASE WHEN link_origins.link_id <> excluded.link_id THEN NULL
 			WHEN link_origins.hash = excluded.hash OR link_origins.operation_id = excluded.operation_id
 			THEN link_origins.previous_hash
-			ELSE link_origins.hash END,
+			ELSE substr(%s, 1, %d) END,
 		link_id = excluded.link_id, source_url = excluded.source_url, hash = excluded.hash,
 		source_created_at = excluded.source_created_at, clicks = excluded.clicks,
 		last_clicked_at = excluded.last_clicked_at, imported_at = excluded.imported_at,
-		root_proof = excluded.root_proof`}, rows)
+		root_proof = excluded.root_proof`, hashes, maxHashes*sha256.Size)}, rows)
 }

@@ -141,7 +141,7 @@ func (b *step) decide(ctx context.Context) error {
 			it.from.Losses = append(it.from.Losses,
 				importsource.Loss{Field: "code", Reason: importsource.Unsupported, Value: encode(it.code)})
 		}
-		if it.row.Outcome = it.decision.outcome; it.isRenamed && it.decision.act == creates {
+		if it.row.Outcome = it.decision.outcome; it.isRenamed && it.decision.outcome == Created {
 			it.row.Outcome = Renamed
 		}
 		if it.decision.act == leaves && it.decision.code != "" {
@@ -288,6 +288,8 @@ func (b *step) finishCreations(results []link.Result) error {
 // do not last.
 func (b *step) describe(it *item, isNew bool) {
 	row := it.written
+	row.hasEnded = row.Outcome != Unchanged && !it.from.Deleted && it.link.ExpiresAt != nil &&
+		!it.link.ExpiresAt.After(b.Store.now())
 	if it.code != "" || !b.in.DryRun || !isNew {
 		row.Code = new(it.link.ShownCode())
 	}

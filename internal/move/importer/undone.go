@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -13,44 +14,39 @@ import (
 // the import was undone. Such a link has no origin, and no later version. A repeated import restores
 // it.
 func (s *Store) undoneIDs(ctx context.Context, links []*link.Link) (map[string]bool, error) {
-	undone, reverted := map[string]bool{}, map[string]*link.Link{}
-	var ids, revertedIDs []string
+	undone := map[string]bool{}
+	var ids, reverted []string
 	for _, l := range links {
 		isReverted := l.VersionCause == link.CauseReverted && l.VersionOperation != nil
 		if l.DeletedAt == nil || l.PurgedAt != nil || l.DisabledAt != nil ||
 			!isReverted && l.VersionCause != link.CauseImported {
 			continue
 		}
-		ids, undone[l.ID] = append(ids, l.ID), !isReverted
-		if isReverted {
-			reverted[l.ID], revertedIDs = l, append(revertedIDs, l.ID)
+		if ids = append(ids, l.ID); isReverted {
+			reverted = append(reverted, l.ID)
+		} else {
+			undone[l.ID] = true
 		}
 	}
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	if len(revertedIDs) > 0 {
-		var before []struct {
-			LinkID string
-			Number int
-			Cause  link.Cause
-		}
-		err := s.DB.NewSelect().TableExpr("link_versions AS version").
-			ColumnExpr("version.link_id, version.number, version.cause").
-			Join("JOIN links AS linked ON linked.id = version.link_id AND version.number >= linked.version - 2").
-			Where("version.link_id IN (?)", bun.In(revertedIDs)).OrderExpr("version.link_id, version.number DESC").
-			Scan(ctx, &before)
+	if len(reverted) > 0 {
+		var imported []string // by the operation that was undone, which had not found them deleted by members
+		err := s.DB.NewSelect().TableExpr("link_versions AS version").Column("version.link_id").
+			Join("JOIN links AS linked ON linked.id = version.link_id AND "+
+				"linked.version_operation = version.operation_id").
+			Where("version.link_id IN (?)", bun.In(reverted)).Where("version.cause = ?", link.CauseImported).
+			Where("NOT EXISTS (SELECT 1 FROM link_versions AS before WHERE before.link_id = version.link_id AND "+
+				"before.number = version.number - 1 AND "+
+				"(before.cause NOT IN (?) OR before.operation_id = version.operation_id))",
+				bun.In([]link.Cause{link.CauseImported, link.CauseReverted})).
+			Scan(ctx, &imported)
 		if err != nil {
 			return nil, fmt.Errorf("reading the versions of deleted links: %w", err)
 		}
-		for _, v := range before {
-			isLast := v.Number == reverted[v.LinkID].Version-1
-			switch {
-			case isLast:
-				undone[v.LinkID] = v.Cause == link.CauseImported
-			case v.Cause != link.CauseImported && v.Cause != link.CauseReverted: // the import had found it deleted
-				delete(undone, v.LinkID)
-			}
+		for _, linkID := range imported {
+			undone[linkID] = true
 		}
 	}
 	var remembered []string
@@ -157,6 +153,17 @@ func (k *known) undoneFor(it *item) (l *link.Link, again *Row) {
 		return nil, nil
 	}
 	return l, k.changedBy[l.ID]
+}
+
+// undoneBy returns the link of an import that was undone which has the code of a candidate for the
+// code of an item, and its destination; nil if there is none. Others with the code are those of
+// other rows, whose repetition finds them.
+func (k *known) undoneBy(candidate *item) *link.Link {
+	l, again := k.undoneFor(candidate)
+	if l == nil || again != nil || !bytes.Equal(l.CanonicalHash, candidate.row.CanonicalHash) {
+		return nil
+	}
+	return l
 }
 
 // withoutUndone removes the links of imports that were undone: to an archive, they are other links.

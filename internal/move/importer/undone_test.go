@@ -2,6 +2,7 @@ package importer_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,53 @@ func TestImport_IsRepeatedAfterUndo(t *testing.T) {
 	}
 }
 
+// TestImport_UndoneRenamesAreRepeated: rows whose codes are taken get those codes back that they had
+// before the import was undone, in any order, whatever its label and how often it was undone.
+func TestImport_UndoneRenamesAreRepeated(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		b.Make(t, creationtest.Custom("https://example.com/mine", "x"))
+		rows := []string{"x,https://example.com/a,A", "x,https://example.com/b,B", "x,https://example.com/b,C",
+			"twin,https://example.com/c,D", "twin,https://example.com/d,E"}
+		ids := map[string]string{}
+		for round, c := range []struct {
+			label string
+			order []int
+			live  string
+		}{
+			{"", []int{0, 1, 2, 3, 4}, "twin=D twin-2=E x= x-2=A x-3=B x-4=C"},
+			{"", []int{0, 1, 2, 3, 4}, "twin=D twin-2=E x= x-2=A x-3=B x-4=C"},
+			{"other", []int{1, 2, 3, 0, 4}, "twin=D twin-2=E x= x-2=A x-3=B x-4=C"},
+			{"", []int{2, 3, 4}, "twin=D twin-2=E x= x-3=C"},
+			{"", []int{0, 1, 2, 3, 4}, "twin=D twin-2=E x= x-2=A x-3=B x-4=C"},
+		} {
+			text, want := "id,code,url,title\n", []string(nil)
+			for _, i := range c.order {
+				text += fmt.Sprint(i, ",", rows[i], "\n")
+				outcome := "RENAMED"
+				if i == 3 {
+					outcome = "CREATED"
+				}
+				want = append(want, outcome)
+			}
+			in := importer.Settings{Source: importsource.CSV, OnConflict: importer.Rename, Label: c.label}
+			got := b.dryAndReal(t, in, text)
+			if diff := cmp.Diff(want, outcomes(got)); diff != "" {
+				t.Errorf("round %d: outcomes (-want +got):\n%s", round, diff)
+			}
+			for _, row := range got {
+				if id := ids[*row.Code]; id != "" && id != *row.LinkID {
+					t.Errorf("round %d: another link has %s", round, *row.Code)
+				}
+				ids[*row.Code] = *row.LinkID
+			}
+			if live := b.live(t); live != c.live {
+				t.Errorf("round %d: %s, want %s", round, live, c.live)
+			}
+			b.undo(t, b.newest(t))
+		}
+	})
+}
+
 // newest returns the import that was created last.
 func (b *bundle) newest(t *testing.T) *task.Task {
 	t.Helper()
@@ -179,6 +227,56 @@ func TestImport_UndoneUpdatesAreRepeated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestImport_UndoesAChain backwards: after each undo, the files before it change nothing, and that after
+// it changes the link again.
+func TestImport_UndoesAChain(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		const header = "id,code,url,title,disabled\n"
+		files := []string{"1,a,https://example.com/a,one,\n2,b,https://example.com/b,one,yes\n",
+			"1,a,https://example.com/a,two,\n2,b,https://example.com/b,two,yes\n",
+			"1,a,https://example.com/a,three,yes\n2,b,https://example.com/b,three,yes\n",
+			"1,a,https://example.com/four,four,yes\n2,b,https://example.com/b,three,yes\n"}
+		in := importer.Settings{Source: importsource.CSV, OnConflict: importer.Skip}
+		var lives []string
+		var imports []*task.Task
+		var did [][]string
+		importNext := func(i int) {
+			b.Tick()
+			ended := b.importFile(t, in, []byte(header+files[i]))
+			imports, did = append(imports[:i], ended), append(did, outcomes(b.rows(t, ended)))
+		}
+		for i := range files {
+			importNext(i)
+			lives = append(lives, b.live(t))
+		}
+		for i := len(files) - 1; i > 0; i-- {
+			for range 2 {
+				b.undo(t, imports[i])
+				if live := b.live(t); live != lives[i-1] {
+					t.Errorf("without file %d: %s, want %s", i, live, lives[i-1])
+				}
+				got := outcomes(b.dryAndReal(t, in, header+files[i-1]))
+				if !slices.Equal(got, []string{"UNCHANGED", "UNCHANGED"}) {
+					t.Errorf("file %d again: %v", i-1, got)
+				}
+				importNext(i)
+				if got := did[len(did)-1]; !slices.Equal(got, did[i]) {
+					t.Errorf("file %d: %v, first %v", i, got, did[i])
+				}
+			}
+			b.undo(t, imports[i])
+		}
+		b.undo(t, imports[0])
+		if live := b.live(t); live != "" {
+			t.Errorf("without any: %s", live)
+		}
+		importNext(0)
+		if got := did[len(did)-1]; !slices.Equal(got, did[0]) {
+			t.Errorf("the first file: %v, first %v", got, did[0])
+		}
+	})
 }
 
 // TestImport_UndoesLateRows: the id of an import is created long before its last rows if it waits for
