@@ -189,7 +189,12 @@ func List(ctx context.Context, d *db.DB, files fs.FS) (all []Migration, err erro
 		return nil, err
 	}
 	err = d.Tx(db.AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
-		if err := lockMigrations(ctx, d, tx, migrationLock); err != nil && !errors.Is(err, errMigrating) {
+		exists := true
+		err := lockMigrations(ctx, d, tx, migrationLock)
+		if errors.Is(err, errMigrating) { // another process may be the first one, and create the table
+			err = tx.NewRaw("SELECT to_regclass('migrations') IS NOT NULL").Scan(ctx, &exists)
+		}
+		if err != nil || !exists {
 			return err
 		}
 		all, _, err = compareBase(ctx, d, tx, files)

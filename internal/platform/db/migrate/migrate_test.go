@@ -221,6 +221,11 @@ func start(t *testing.T, n int, open func() (*db.DB, error), files fstest.MapFS)
 			}
 			defer d.Close()
 			ready.Wait()
+			for range 20 { // as a server does before it migrates, also while another one creates the table
+				if _, err := migrate.Breaking(db.AsOwner(t.Context()), d, files); err != nil {
+					t.Error("looking for migrations:", err)
+				}
+			}
 			applied, err := migrate.Up(db.AsOwner(t.Context()), d, files, noon)
 			if err != nil {
 				t.Error(err)
