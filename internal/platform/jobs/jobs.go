@@ -187,7 +187,7 @@ func (r *Runner) doubt(ctx context.Context, l lease, job Job, atOnce bool) bool 
 		return false
 	}
 	doubted, err := l.doubt(ctx, r.DB, job)
-	if err != nil {
+	if err != nil && ctx.Err() == nil { // the end of the server is no failure
 		r.Log.Log(ctx, errs.LogLevel(err), "doubting the lease of a job failed", "name", job.Name, "error", err)
 	}
 	if doubted != nil {
