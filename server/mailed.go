@@ -75,7 +75,7 @@ func (p mailedPage) take(w http.ResponseWriter, r *http.Request) {
 		title, text, err = p.spend(ctx, r, f.Token, from)
 	}
 	if err == nil {
-		visitorpage.WriteEnglish(w, r, http.StatusOK, title, text, p.app.frontEnd())
+		visitorpage.WriteDone(w, r, title, text, p.app.frontEnd())
 		return
 	}
 	e := errs.From(err)

@@ -251,9 +251,11 @@ type presented struct {
 
 // Check implements account.Invitation.
 func (p presented) Check(ctx context.Context, email string) error {
-	var i Invitation
-	err := usable(p.store.DB.NewSelect().Model(&i), byToken, account.HashSecret(p.token)).Scan(db.AsSystem(ctx))
-	return p.check(&i, err, email)
+	invited, err := p.store.InvitedAddress(ctx, p.token)
+	if err != nil {
+		return err
+	}
+	return sameAddress(invited, email)
 }
 
 // Accept implements account.Invitation.
@@ -262,17 +264,18 @@ func (p presented) Accept(ctx context.Context, tx bun.Tx, a *account.Account) er
 	_, err := usable(tx.NewUpdate().Model(&i), byToken, account.HashSecret(p.token)).Set("accepted_at = ?",
 		p.store.now()).
 		Set("accepted_by = ?", a.ID).Returning("*").Exec(ctx)
-	if err := p.check(&i, err, a.Email); err != nil {
+	if err := p.store.checkFound(&i, err); err != nil {
+		return err
+	}
+	if err := sameAddress(i.Email, a.Email); err != nil {
 		return err
 	}
 	return p.store.join(ctx, tx, a.ID, &i)
 }
 
-func (p presented) check(i *Invitation, err error, email string) error {
-	if err := p.store.checkFound(i, err); err != nil {
-		return err
-	}
-	if email != i.Email {
+// sameAddress returns Forbidden if an invitation was sent to another address.
+func sameAddress(invited, email string) error {
+	if email != invited {
 		return errs.New(errs.Forbidden, "The invitation is for another e-mail address. Register with that one.")
 	}
 	return nil

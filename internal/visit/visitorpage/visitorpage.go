@@ -84,17 +84,23 @@ func Write(w http.ResponseWriter, r *http.Request, status int, m Message, pairs 
 	l := LanguageOf(r)
 	w.Header().Add("Vary", "Accept-Language")
 	text := string(m) + ".text"
-	p := messagePage(status, l, l.T(string(m)+".title"), l.T(text, pairs...))
+	p := messagePage(status, l, l.T(string(m)+".title"), l.T(text, pairs...), "")
 	if !strings.Contains(catalogue[l][text], "{") {
 		p.fixed = fixedPage{l, m, status}
 	}
 	p.write(w, r)
 }
 
-// WriteEnglish answers with a message that the catalogue does not have, in English. A URL in next
-// is where the reader goes on.
-func WriteEnglish(w http.ResponseWriter, r *http.Request, status int, title, text string, next ...string) {
-	p := messagePage(status, english, title, text, next...)
+// WriteEnglish answers with a message that the catalogue does not have, in English.
+func WriteEnglish(w http.ResponseWriter, r *http.Request, status int, title, text string) {
+	p := messagePage(status, english, title, text, "")
+	p.write(w, r)
+}
+
+// WriteDone answers that a form has taken effect, in English. The reader goes on at the URL next,
+// which may be empty.
+func WriteDone(w http.ResponseWriter, r *http.Request, title, text, next string) {
+	p := messagePage(http.StatusOK, english, title, text, next)
 	p.write(w, r)
 }
 
@@ -108,9 +114,9 @@ func WriteNotUTF8(w http.ResponseWriter, r *http.Request) {
 	WriteEnglish(w, r, http.StatusBadRequest, "Not UTF-8", "Encode the text of the request in UTF-8.")
 }
 
-func messagePage(status int, l Language, title, text string, next ...string) page {
+func messagePage(status int, l Language, title, text, next string) page {
 	view := struct{ Language, Title, Text, StatusLine, Next string }{
-		string(l), title, text, l.T("status", "status", strconv.Itoa(status)), strings.Join(next, ""),
+		string(l), title, text, l.T("status", "status", strconv.Itoa(status)), next,
 	}
 	return page{
 		status: status, template: messageTemplate, policy: policy, plain: title + ". " + text + "\n", view: view,
