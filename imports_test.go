@@ -192,7 +192,7 @@ var scopes = map[string][]string{
 		"linklist.indexSome",
 		"upkeep.PurgeWorkspace", "moderation.Reports", "apikey.createdBy",
 		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs",
-		"workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.AdminGet", "workspace.Check",
+		"workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.AdminGet",
 		"workspace.ReleaseSlugs", "workspace.operate",
 		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.EndClaims",
 		"webhook.Start", "webhook.Stop",
