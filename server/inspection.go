@@ -48,7 +48,7 @@ func (a *app) viewed(ctx context.Context, at resolve.Address, authorization stri
 		}
 	}
 	isActive := isKnown && l.PurgedAt == nil && l.Status(a.now()) == routing.Active
-	v.showsStats = isMember || hasPublicStats(l, a.now())
+	v.showsStats = isMember || l.HasPublicStats(a.now())
 	switch {
 	case l.WorkspaceID == id.PublicWorkspace:
 		v.isInspectable = isActive
@@ -84,7 +84,7 @@ func (a *app) joins(ctx context.Context, l *link.Link) (bool, error) {
 func (a *app) inspect(w http.ResponseWriter, r *http.Request, l *link.Link, stats *statspage.Page) {
 	in := statspage.Inspection{ShortURL: a.shortURLOf(l), CreatedAt: l.CreatedAt, Stats: stats}
 	in.ReportURL = a.config.PublicURL + "/abuse?link=" + url.QueryEscape(in.ShortURL)
-	if destination := shownDestination(l, a.now()); destination != "" {
+	if destination := l.PublicDestination(a.now()); destination != "" {
 		in.URL, in.Host = destination, l.Host()
 		in.Others = slices.DeleteFunc(hostsOfRules(l.Routing), func(host string) bool { return host == in.Host })
 	}

@@ -99,21 +99,6 @@ func (r *Reader) readHeaders(userAgent, acceptLanguage, from string) (v Reading)
 	return v
 }
 
-// Stored returns the recorded fields of a visit by a short URL with the raw query, to a location.
-// Of private visitors, that is only whether they are bots.
-func (v *Reading) Stored(rawQuery, location string) Visit {
-	if v.Private {
-		return Visit{Bot: v.Bot}
-	}
-	stored := v.Visit
-	stored.readCampaign(rawQuery)
-	stored.readCampaign(queryOf(location))
-	return stored
-}
-
-// IsPrivate reports whether the visitor opted out of profiling: `DNT: 1` or `Sec-GPC: 1`.
-func IsPrivate(h http.Header) bool { return first(h, "Dnt") == "1" || first(h, "Sec-Gpc") == "1" }
-
 // IsPrefetch reports whether a browser sent the request before its user followed the link.
 func IsPrefetch(h http.Header) bool {
 	const prefetch = "prefetch" // a prefix: the value may be "prefetch;prerender"

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // owner is a span of time during which a workspace had a host. Spans of a host do not overlap.
@@ -59,6 +62,47 @@ func endOwnership(ctx context.Context, tx bun.Tx, d *Domain, at time.Time) error
 	_, err = tx.NewUpdate().Model((*owner)(nil)).Set("ends_at = ?", at).Where("host = ?", d.Host).
 		Where("workspace_id = ?", d.WorkspaceID).Where("ends_at IS NULL").Exec(ctx)
 	return err
+}
+
+// displace takes the domain's host from another workspace whose record is missing. It returns
+// DomainTaken if that record exists, or was queried after found: a later query is more current.
+func (s *Store) displace(ctx context.Context, tx bun.Tx, d *Domain, found records) error {
+	other := &Domain{}
+	q := tx.NewSelect().Model(other).Where("host = ?", d.Host).Where("verified_at IS NOT NULL")
+	err := s.DB.ForUpdate(q).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	later := other.CheckedAt != nil && other.CheckedAt.After(found.queriedAt)
+	if other.FailedAt == nil && (later || found.prove(other)) {
+		return errDomainTaken()
+	}
+	return s.lose(ctx, tx, other, found)
+}
+
+// lose turns a verified domain, whose row is locked, into a mere claim.
+func (s *Store) lose(ctx context.Context, tx bun.Tx, d *Domain, found records) error {
+	before := d.Status()
+	d.VerifiedAt, d.FailedAt, d.CheckedAt = nil, nil, &found.queriedAt
+	_, err := tx.NewUpdate().Model(d).Column("verified_at", "failed_at", "checked_at").WherePK().Exec(ctx)
+	if err != nil {
+		return err
+	}
+	if err := endOwnership(ctx, tx, d, s.now()); err != nil {
+		return err
+	}
+	if err := workspace.ClearPrimaryHost(ctx, tx, d.WorkspaceID, d.Host, s.now()); err != nil {
+		return err
+	}
+	return s.writeStatus(ctx, tx, "", before, d)
+}
+
+func errDomainTaken() error {
+	return errs.New(errs.DomainTaken, "Another workspace has verified this host, and its TXT record is there too. "+
+		"Remove that record first if the host is to be yours, then verify again.").At("id")
 }
 
 // Purge removes the domains of a workspace that is being purged, and its ownership of hosts. The

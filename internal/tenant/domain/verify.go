@@ -2,7 +2,6 @@ package domain
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -116,45 +115,4 @@ func (s *Store) verify(
 		return nil, fmt.Errorf("verifying a domain: %w", err)
 	}
 	return d, nil
-}
-
-// displace takes the domain's host from another workspace whose record is missing. It returns
-// DomainTaken if that record exists, or was queried after found: a later query is more current.
-func (s *Store) displace(ctx context.Context, tx bun.Tx, d *Domain, found records) error {
-	other := &Domain{}
-	q := tx.NewSelect().Model(other).Where("host = ?", d.Host).Where("verified_at IS NOT NULL")
-	err := s.DB.ForUpdate(q).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	later := other.CheckedAt != nil && other.CheckedAt.After(found.queriedAt)
-	if other.FailedAt == nil && (later || found.prove(other)) {
-		return errDomainTaken()
-	}
-	return s.lose(ctx, tx, other, found)
-}
-
-// lose turns a verified domain, whose row is locked, into a mere claim.
-func (s *Store) lose(ctx context.Context, tx bun.Tx, d *Domain, found records) error {
-	before := d.Status()
-	d.VerifiedAt, d.FailedAt, d.CheckedAt = nil, nil, &found.queriedAt
-	_, err := tx.NewUpdate().Model(d).Column("verified_at", "failed_at", "checked_at").WherePK().Exec(ctx)
-	if err != nil {
-		return err
-	}
-	if err := endOwnership(ctx, tx, d, s.now()); err != nil {
-		return err
-	}
-	if err := workspace.ClearPrimaryHost(ctx, tx, d.WorkspaceID, d.Host, s.now()); err != nil {
-		return err
-	}
-	return s.writeStatus(ctx, tx, "", before, d)
-}
-
-func errDomainTaken() error {
-	return errs.New(errs.DomainTaken, "Another workspace has verified this host, and its TXT record is there too. "+
-		"Remove that record first if the host is to be yours, then verify again.").At("id")
 }
