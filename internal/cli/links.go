@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/history"
 	"github.com/linkforge/linkforge/internal/link/moderation"
 	"github.com/linkforge/linkforge/internal/platform/config"
@@ -103,8 +102,8 @@ type codeRow struct {
 // holderRow is a linkRow that may be of a purged link.
 type holderRow struct {
 	linkRow
-	Strategy link.Strategy `json:"strategy"`
-	Purged   bool          `json:"purged"`
+	Strategy string `json:"strategy"`
+	Purged   bool   `json:"purged"`
 }
 
 // Run lists the codes that a URL can get, and their holders.
@@ -128,7 +127,8 @@ func (l linksCodes) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 func codeRows(c moderation.CodeCandidate, now time.Time) (rows []codeRow) {
 	for _, l := range c.Holders {
-		rows = append(rows, codeRow{c.Code, "TAKEN", &holderRow{linkRowOf(l, now), l.Strategy, l.PurgedAt != nil}})
+		held := &holderRow{linkRowOf(l, now), string(l.Strategy), l.PurgedAt != nil}
+		rows = append(rows, codeRow{c.Code, "TAKEN", held})
 	}
 	switch {
 	case c.Reserved:
@@ -147,7 +147,7 @@ func (r codeRow) columns() []string {
 	if r.Link.Purged {
 		status = "PURGED"
 	}
-	return []string{r.Code, r.State, r.Link.ID, r.Link.Slug, status, string(r.Link.Strategy),
+	return []string{r.Code, r.State, r.Link.ID, r.Link.Slug, status, r.Link.Strategy,
 		strconv.Quote(r.Link.OriginalURL)}
 }
 

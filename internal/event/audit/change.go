@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 // maxValue is the size of the largest value in a FieldChange, in bytes. The version of the link has
@@ -97,7 +97,7 @@ func (e *Event) WithEffectiveAt(at time.Time) *Event {
 }
 
 // At returns when the change took effect. The order of events is that of their commits, not of At.
-func (e *Event) At() time.Time { return optional.Or(e.EffectiveAt, e.CreatedAt) }
+func (e *Event) At() time.Time { return *cmp.Or(e.EffectiveAt, &e.CreatedAt) }
 
 // WithVersion adds the version of the link after the change, and the changed fields.
 func (e *Event) WithVersion(number int, changes []*FieldChange) *Event {

@@ -14,7 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 // CheckLease is how long a caller of DueChecks has to check the URLs. After that they are due
@@ -193,7 +192,7 @@ func (s *Store) writeCheck(ctx context.Context, tx bun.Tx, d Due, r CheckResult,
 	columns := []assignment{
 		{"destination_status", r.Status}, {"last_checked_at", db.Instant(r.At)},
 		{"check_at", db.Instant(r.Next)}, {"check_failures", d.Failures},
-		{"reported_state", optional.Of(string(reported))},
+		{"reported_state", bun.NullZero(string(reported))},
 	}
 	_, err := s.setMachine(columns...).Conn(tx).Where("id = ?", d.LinkID).Where("original_url = ?", d.URL).Exec(ctx)
 	if err != nil {

@@ -4,6 +4,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -17,7 +18,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/secrets"
@@ -123,7 +123,7 @@ func (t *Task) Failure() *errs.Error {
 	if t.ErrorCode == nil {
 		return nil
 	}
-	return errs.New(errs.Coded(*t.ErrorCode), "%s", optional.Value(t.Error))
+	return errs.New(errs.Coded(*t.ErrorCode), "%s", *cmp.Or(t.Error, new(string)))
 }
 
 // Store stores tasks.

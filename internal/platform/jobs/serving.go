@@ -1,12 +1,12 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
@@ -55,7 +55,7 @@ func holders(ctx context.Context, d *db.DB) (map[string]string, error) {
 	}
 	runs := map[string]string{}
 	for _, row := range rows {
-		runs[row.Name+row.BeganAt.UTC().String()] = optional.Value(row.Node)
+		runs[row.Name+row.BeganAt.UTC().String()] = *cmp.Or(row.Node, new(string))
 	}
 	return runs, nil
 }

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 // errDown is the error of queries while the database does not answer.
@@ -74,7 +74,7 @@ func (s *Resolver) queryWorkspace(ctx context.Context, at subject) (entry, error
 		return "", err
 	}
 	return workspaceEntry(at, &settings{
-		hitQuota: optional.Or(w.HitQuota, -1), isGone: w.DeletedAt != nil, foldsCodes: !w.CaseSensitiveCodes,
+		hitQuota: *cmp.Or(w.HitQuota, new(int64(-1))), isGone: w.DeletedAt != nil, foldsCodes: !w.CaseSensitiveCodes,
 		notFoundURL: location(w.NotFoundURL), endedURL: location(w.EndedURL),
 	}), nil
 }
