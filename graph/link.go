@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -332,13 +333,34 @@ func (r *linkResolver) DestinationChecks(ctx context.Context, l *link.Link) ([]*
 	return l.Checks(ofRouting), err
 }
 
+// totalOf returns the total of a link: as of the instant of its stats, if they are requested too.
+func totalOf(ctx context.Context, l *link.Link) (clickstore.LinkTotal, error) {
+	if requestsBeside(ctx, "stats") {
+		if t := loader.Of(ctx).Beside(graphql.GetFieldContext(ctx).Parent).Get(ctx); t != nil {
+			return *t, nil
+		}
+	}
+	return loader.Of(ctx).In(l.In).Totals.Get(ctx, l.ID)
+}
+
+// requestsBeside reports whether one of the fields is requested of the object whose field is resolved.
+func requestsBeside(ctx context.Context, fields ...string) bool {
+	object := graphql.GetFieldContext(ctx).Parent
+	for object != nil && object.Field.Field == nil { // an element of a list
+		object = object.Parent
+	}
+	return object != nil && slices.ContainsFunc(
+		graphql.CollectFields(graphql.GetOperationContext(ctx), object.Field.Selections, nil),
+		func(f graphql.CollectedField) bool { return slices.Contains(fields, f.Name) })
+}
+
 func (r *linkResolver) ClickCount(ctx context.Context, l *link.Link) (int64, error) {
-	t, err := loader.Of(ctx).In(l.In).Totals.Get(ctx, l.ID)
+	t, err := totalOf(ctx, l)
 	return t.Clicks, err
 }
 
 func (r *linkResolver) LastClickedAt(ctx context.Context, l *link.Link) (*time.Time, error) {
-	t, err := loader.Of(ctx).In(l.In).Totals.Get(ctx, l.ID)
+	t, err := totalOf(ctx, l)
 	if err != nil || t.Clicks == 0 {
 		return nil, err
 	}
@@ -346,7 +368,7 @@ func (r *linkResolver) LastClickedAt(ctx context.Context, l *link.Link) (*time.T
 }
 
 func (r *linkResolver) AverageRedirectMs(ctx context.Context, l *link.Link) (*float64, error) {
-	t, err := loader.Of(ctx).In(l.In).Totals.Get(ctx, l.ID)
+	t, err := totalOf(ctx, l)
 	return t.Mean(), err
 }
 

@@ -2,6 +2,9 @@ package graph
 
 import (
 	"context"
+	"fmt"
+
+	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
@@ -23,7 +26,8 @@ func (r *linkResolver) Stats(
 	ctx context.Context, l *link.Link, span *clickstore.Range, timezone *string, filter *gen.ClickFilter,
 ) (*stats.Stats, error) {
 	of := clickstore.Subject{LinkID: l.ID}
-	return r.Config.Stats.Stats(ctx, l.In, of, span, optional.Value(timezone), filterOf(filter))
+	s, err := r.Config.Stats.Stats(ctx, l.In, of, span, optional.Value(timezone), filterOf(filter))
+	return atOneInstant(ctx, s, err)
 }
 
 func (r *workspaceResolver) Stats(
@@ -35,7 +39,48 @@ func (r *workspaceResolver) Stats(
 		return nil, err
 	}
 	of := clickstore.Subject{Links: links}
-	return r.Config.Stats.Stats(ctx, *m, of, span, optional.Value(timezone), filterOf(filter))
+	s, err := r.Config.Stats.Stats(ctx, *m, of, span, optional.Value(timezone), filterOf(filter))
+	return atOneInstant(ctx, s, err)
+}
+
+// atOneInstant reads the requested fields of stats at one instant if there are several, with the total
+// of the link for the link's own fields, see totalOf.
+func atOneInstant(ctx context.Context, s *stats.Stats, err error) (*stats.Stats, error) {
+	link := loader.Of(ctx).Beside(graphql.GetFieldContext(ctx).Parent)
+	defer link.Set(nil)
+	if err != nil {
+		return nil, err
+	}
+	parts := partsOf(ctx, s)
+	if len(parts) < 2 && !requestsBeside(ctx, "clickCount", "lastClickedAt", "averageRedirectMs") {
+		return s, nil
+	}
+	total, err := s.Read(ctx, parts...)
+	if err != nil {
+		return nil, err
+	}
+	link.Set(&total)
+	return s, nil
+}
+
+// partsOf are the reads of the requested fields of stats. A field has the error of its read.
+func partsOf(ctx context.Context, s *stats.Stats) (parts []func(ctx context.Context)) {
+	for _, field := range graphql.CollectFieldsCtx(ctx, nil) {
+		arguments := field.ArgumentMap(graphql.GetOperationContext(ctx).Variables)
+		switch field.Name {
+		case "clicks", "visitors", "bots":
+			parts = append(parts, func(ctx context.Context) { _, _ = s.Total(ctx) })
+		case "latency":
+			parts = append(parts, func(ctx context.Context) { _, _ = s.Latency(ctx) })
+		case "series":
+			interval := stats.Interval(fmt.Sprint(arguments["interval"]))
+			parts = append(parts, func(ctx context.Context) { _, _ = s.Series(ctx, interval) })
+		case "breakdown":
+			by := click.Dimension(fmt.Sprint(arguments["by"]))
+			parts = append(parts, func(ctx context.Context) { _, _ = s.Breakdown(ctx, by, defaultSlices) })
+		}
+	}
+	return parts
 }
 
 func (r *statsResolver) Clicks(ctx context.Context, s *stats.Stats) (int64, error) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/event/webhook"
@@ -57,6 +58,7 @@ type Loaders struct {
 	sources Sources
 	mu      sync.Mutex
 	links   map[string]*Links // by workspace
+	beside  sync.Map          // LinkTotals by the links of an answer
 }
 
 // Links load what belongs to links of one workspace, and the links.
@@ -122,6 +124,42 @@ func in[T any](m workspace.Membership, load source[T]) Loader[T] {
 		error) {
 		return load(ctx, m, ids...)
 	}}
+}
+
+// totalWait bounds the wait for a total that stats read with their own clicks.
+const totalWait = 5 * time.Second
+
+// Beside is the total of a link that was read at one instant with the link's stats.
+type Beside struct {
+	once  sync.Once
+	done  chan struct{}
+	total *clickstore.LinkTotal
+}
+
+// Beside returns what the fields of one link of the answer share, which a key names.
+func (l *Loaders) Beside(key any) *Beside {
+	b, _ := l.beside.LoadOrStore(key, &Beside{done: make(chan struct{})})
+	return b.(*Beside)
+}
+
+// Set ends the wait. The total is nil if the stats could not be read.
+func (b *Beside) Set(total *clickstore.LinkTotal) {
+	b.once.Do(func() {
+		b.total = total
+		close(b.done)
+	})
+}
+
+// Get waits for the total; nil if there is none.
+func (b *Beside) Get(ctx context.Context) *clickstore.LinkTotal {
+	ctx, cancel := context.WithTimeout(ctx, totalWait)
+	defer cancel()
+	select {
+	case <-b.done:
+		return b.total
+	case <-ctx.Done(): // the arguments of stats were refused
+		return nil
+	}
 }
 
 // loadLinks loads links, and expects their fields to be requested.

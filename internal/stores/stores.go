@@ -163,7 +163,7 @@ func Open(o Options) (*Stores, error) {
 	if err := s.openClickStore(o); err != nil {
 		return nil, err
 	}
-	s.Stats = &stats.Store{Clicks: s.Clicks, DB: s.DB, Now: o.Now}
+	s.Stats = &stats.Store{Clicks: s.Clicks, Ledger: s.Ledger, DB: s.DB, Now: o.Now}
 	s.ClickStream = clickstream.New(o.DB, s.Clicks, o.Log, o.Now)
 	var err error
 	if s.OwnHosts, err = destination.NewOwnHosts(o.Config.PublicURL, o.Config.Hosts...); err != nil {

@@ -123,7 +123,7 @@ func (q *query) eachDetail(
 			rest = append(rest, span)
 			continue
 		}
-		stored := q.store.DB.NewSelect().TableExpr("? AS x", bun.Ident(details)).
+		stored := q.store.DB.Reading(ctx).TableExpr("? AS x", bun.Ident(details)).
 			Join("JOIN click_days AS d ON d.subject_id = x.subject_id AND d.starts_at = x.starts_at AND d.clicks = "+
 				"x.clicks").
 			Where("x.subject_id = ?", subject).Where("x.workspace_id = ?", q.WorkspaceID).

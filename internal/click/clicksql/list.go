@@ -14,7 +14,7 @@ import (
 
 // List implements clickstore.Store.
 func (s *Store) List(ctx context.Context, of clickstore.Query, p clickstore.Page) ([]*click.Click, error) {
-	q := (&query{of, s}).clicks()
+	q := (&query{of, s}).clicks(ctx)
 	if of.Range != (clickstore.Range{}) {
 		q = q.Where("clicked_at >= ? AND clicked_at < ?", of.From.UTC(), of.To.UTC())
 	}

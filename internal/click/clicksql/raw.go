@@ -23,8 +23,8 @@ func (s *Store) CheckKept(ctx context.Context, of clickstore.Query) error {
 }
 
 // clicks selects the single clicks that the filter permits.
-func (q *query) clicks() *bun.SelectQuery {
-	sel := q.store.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", q.WorkspaceID)
+func (q *query) clicks(ctx context.Context) *bun.SelectQuery {
+	sel := q.store.DB.Reading(ctx).Model((*click.Row)(nil)).Where("workspace_id = ?", q.WorkspaceID)
 	if !q.IsWorkspace() {
 		sel = q.subject(sel, "link_id")
 	}
@@ -50,8 +50,8 @@ func (q *query) clicks() *bun.SelectQuery {
 }
 
 // clicksIn selects the single clicks of some spans.
-func (q *query) clicksIn(spans ...clickstore.Range) *bun.SelectQuery {
-	return q.clicks().WhereGroup(" AND ", func(sel *bun.SelectQuery) *bun.SelectQuery {
+func (q *query) clicksIn(ctx context.Context, spans ...clickstore.Range) *bun.SelectQuery {
+	return q.clicks(ctx).WhereGroup(" AND ", func(sel *bun.SelectQuery) *bun.SelectQuery {
 		for _, span := range spans {
 			sel = sel.WhereOr("clicked_at >= ? AND clicked_at < ?", span.From, span.To)
 		}
@@ -82,7 +82,7 @@ func (q *query) countClicks(ctx context.Context, spans []clickstore.Range) (poin
 		Quarter int64
 		click.Count
 	}
-	err = q.clicksIn(rest...).ColumnExpr("? AS quarter", q.store.quarter()).ColumnExpr(counted).GroupExpr("1").
+	err = q.clicksIn(ctx, rest...).ColumnExpr("? AS quarter", q.store.quarter()).ColumnExpr(counted).GroupExpr("1").
 		Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks one by one: %w", err)
@@ -119,7 +119,7 @@ func (q *query) countBy(ctx context.Context, by click.Dimension, spans []clickst
 		Value *string
 		click.Count
 	}
-	err = q.clicksIn(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).
+	err = q.clicksIn(ctx, rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).
 		ColumnExpr(counted).
 		GroupExpr("1").Scan(ctx, &rows)
 	if err != nil {
@@ -142,7 +142,7 @@ func (q *query) latencies(ctx context.Context, spans []clickstore.Range, tally *
 	if err := q.checkKept(ctx, spans...); err != nil {
 		return err
 	}
-	rows, err := q.clicksIn(spans...).Column("latency_ms").Rows(ctx)
+	rows, err := q.clicksIn(ctx, spans...).Column("latency_ms").Rows(ctx)
 	if err != nil {
 		return fmt.Errorf("reading latencies: %w", err)
 	}

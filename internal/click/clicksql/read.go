@@ -25,10 +25,10 @@ import (
 func (q *query) eachDay(
 	ctx context.Context, counts schema.QueryWithArgs, f func(*day) error,
 ) (sealed time.Time, err error) {
-	if sealed, err = q.store.sealedAt(ctx, q.subject(q.store.DB.NewSelect(), "subject_id")); err != nil {
+	if sealed, err = q.store.sealedAt(ctx, q.subject(q.store.DB.Reading(ctx), "subject_id")); err != nil {
 		return sealed, err
 	}
-	stored := q.subject(q.store.DB.NewSelect().TableExpr("click_days AS day"), "subject_id").
+	stored := q.subject(q.store.DB.Reading(ctx).TableExpr("click_days AS day"), "subject_id").
 		Where("workspace_id = ?", q.WorkspaceID).Where("starts_at >= ?", q.From.Truncate(click.Day)).
 		Column("starts_at", "clicks", "visits", "bots", "latency_mean", "latency_m2").ColumnExpr("? AS counts", counts).
 		Order("starts_at")
@@ -207,7 +207,7 @@ func (q *query) checkKept(ctx context.Context, spans ...clickstore.Range) error 
 		if !span.From.Before(since) {
 			continue
 		}
-		some, err := q.subject(q.store.DB.NewSelect().Table(days), "subject_id").Where("workspace_id = ?",
+		some, err := q.subject(q.store.DB.Reading(ctx).Table(days), "subject_id").Where("workspace_id = ?",
 			q.WorkspaceID).
 			Where("starts_at >= ?", span.From.Truncate(click.Day)).Where("starts_at < ?",
 			clickstore.Earlier(since, span.To)).Exists(ctx)

@@ -40,6 +40,11 @@ type query struct {
 	store *Store
 }
 
+// AtOneInstant implements clickstore.Store.
+func (s *Store) AtOneInstant(ctx context.Context, f func(ctx context.Context) error) error {
+	return s.DB.AtOneInstant(ctx, f)
+}
+
 // Points implements clickstore.Store.
 func (s *Store) Points(
 	ctx context.Context, of clickstore.Query, cuts []time.Time,

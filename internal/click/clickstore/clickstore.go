@@ -25,6 +25,10 @@ type Store interface {
 	// them once, however often the batch, or a larger one that begins where it does, is written.
 	Write(ctx context.Context, b Batch) error
 
+	// AtOneInstant runs f, in which Points, Slices, Latencies and Ledger.Totals count the same clicks.
+	// A store beside the SQL database may count clicks in one of them that are written meanwhile.
+	AtOneInstant(ctx context.Context, f func(ctx context.Context) error) error
+
 	// Points counts clicks in chronological pieces that span no cut.
 	Points(ctx context.Context, q Query, cuts []time.Time) ([]Point, error)
 	// Slices counts clicks by the values of a dimension. Those of click.Others have values that are

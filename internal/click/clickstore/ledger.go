@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -29,7 +31,7 @@ type LinkTotal struct {
 // the answer. The context has entered the workspace.
 func (l *Ledger) Totals(ctx context.Context, workspaceID string, linkIDs ...string) (map[string]LinkTotal, error) {
 	var rows []Total
-	q := l.DB.NewSelect().Model(&rows).Where("subject_id IN (?)", bun.In(linkIDs))
+	q := l.DB.Reading(ctx).Model(&rows).Where("subject_id IN (?)", bun.In(linkIDs))
 	if err := l.DB.Recheck(q, "workspace_id", workspaceID).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading click totals: %w", err)
 	}
@@ -69,6 +71,28 @@ func (l *Ledger) Platform(ctx context.Context) (click.Tally, error) {
 		return click.Tally{}, fmt.Errorf("rolling up clicks: %w", err)
 	}
 	return t, nil
+}
+
+// Workspaces returns which workspaces of clicks exist, and are not purged.
+func (l *Ledger) Workspaces(ctx context.Context, clicks []click.Click) (exists map[string]bool, err error) {
+	if len(clicks) == 0 {
+		return nil, nil
+	}
+	var found []string
+	ids := map[string]bool{}
+	for i := range clicks {
+		ids[clicks[i].WorkspaceID] = true
+	}
+	err = l.DB.NewSelect().Table("workspaces").Column("id").Where("id IN (?)", bun.In(slices.Collect(maps.Keys(ids)))).
+		Where("purged_at IS NULL").Scan(db.AsSystem(ctx), &found)
+	if err != nil {
+		return nil, fmt.Errorf("looking up the workspaces of clicks: %w", err)
+	}
+	exists = make(map[string]bool, len(found))
+	for _, one := range found {
+		exists[one] = true
+	}
+	return exists, nil
 }
 
 // Position returns the end of the part of a log whose clicks count; zero for a log that is not

@@ -41,6 +41,16 @@ func (l *Ledger) Leave(ctx context.Context, logID string) error {
 	return err
 }
 
+// ForgetNodes deletes the reports of processes that have ended without leaving.
+func (l *Ledger) ForgetNodes(ctx context.Context, now time.Time) error {
+	_, err := l.DB.NewDelete().Table("click_logs").Where("_alive_at < ?", db.Instant(now.Add(-reportLife))).
+		Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("deleting reports of nodes: %w", err)
+	}
+	return nil
+}
+
 // reportOf is the id of the row with the reports of a log's process. The row of the log itself is
 // locked while a batch is written, which may take longer than a report lasts.
 func reportOf(logID string) string { return "report/" + logID }

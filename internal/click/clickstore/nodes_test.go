@@ -43,6 +43,11 @@ func TestReport_CountsLivingNodes(t *testing.T) {
 			}
 		}
 		report(t.Context())
+		must.NoError(t, l.ForgetNodes(t.Context(), now))
+		if n := must.Value(d.NewSelect().Table("click_logs").Count(db.AsSystem(t.Context())))(t); n != 5 {
+			t.Errorf("%d reports are kept, want 5: all but that of a silent node", n)
+		}
+		report(t.Context())
 		if d.Kind == db.SQLite { // has one writer at a time
 			report(t.Context())
 			return

@@ -44,7 +44,7 @@ func Setup(t *testing.T, d *db.DB) *bundle {
 		Store: &clicksql.Store{DB: d, Now: AtNoon}, Recorder: NewRecorder(t, d, t.TempDir()),
 		Ledger: &clickstore.Ledger{DB: d},
 	}
-	b.Stats = &stats.Store{Clicks: b.Store, Now: AtNoon}
+	b.Stats = &stats.Store{Clicks: b.Store, Ledger: b.Ledger, Now: AtNoon}
 	b.stop = Start(t, b.Recorder)
 	b.Member = workspacetest.New(t, d, "ada")
 	return b
@@ -136,7 +136,7 @@ func (b *bundle) FlushClicks(t *testing.T) {
 
 // ClickOf returns a click of a link without an owner.
 func ClickOf(linkID string) click.Click {
-	return click.Click{WorkspaceID: "ws_nobody", LinkID: linkID, ClickedAt: Noon, LatencyMs: 1}
+	return click.Click{WorkspaceID: id.PublicWorkspace, LinkID: linkID, ClickedAt: Noon, LatencyMs: 1}
 }
 
 // Write writes a batch as a process of its own would.

@@ -23,7 +23,7 @@ type Clicks struct {
 
 // Stats answers questions about the clicks.
 func (c Clicks) Stats() *stats.Store {
-	return &stats.Store{DB: c.Store.DB, Clicks: c.Store, Now: c.Store.Now}
+	return &stats.Store{DB: c.Store.DB, Clicks: c.Store, Ledger: &clickstore.Ledger{DB: c.Store.DB}, Now: c.Store.Now}
 }
 
 // New returns a recorder that does not run, with a log of its own and without leases.

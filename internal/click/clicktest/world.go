@@ -92,7 +92,8 @@ func NewWorldOf(t *testing.T, d *db.DB, open func(now func() time.Time) clicksto
 	w := &World{Log: id.New(id.Log), DB: d, seen: map[visitorOf]bool{}}
 	w.Set(Noon)
 	w.Store = open(w.Now)
-	w.Stats, w.Ledger = &stats.Store{Clicks: w.Store, Now: w.Now}, &clickstore.Ledger{DB: d}
+	w.Ledger = &clickstore.Ledger{DB: d}
+	w.Stats = &stats.Store{Clicks: w.Store, Ledger: w.Ledger, Now: w.Now}
 	a := workspacetest.Actor(t, d)
 	w.Members = []workspace.Membership{workspacetest.Of(t, d, a, "ada"), workspacetest.Of(t, d, a, "bob")}
 	for i, n := range []int{3, 2, 1} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
@@ -12,7 +13,6 @@ import (
 	"github.com/linkforge/linkforge/internal/click/wal"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
 )
 
@@ -65,6 +65,22 @@ func (r *Recorder) setAside(j *wal.Log, data []byte) {
 	if err := j.SetAside(data); err != nil {
 		r.Logger.Error("a record that cannot be used was not kept", "error", err)
 	}
+}
+
+// leaveOut sets aside the clicks of workspaces that do not exist, such as those of another instance's
+// log: nobody could read them, and nothing would ever delete them.
+func (r *Recorder) leaveOut(ctx context.Context, b *batch) error {
+	exists, err := r.ledger.Workspaces(ctx, b.Clicks)
+	if err != nil {
+		return err
+	}
+	b.Clicks = slices.DeleteFunc(b.Clicks, func(c click.Click) bool {
+		if !exists[c.WorkspaceID] {
+			r.setAside(b.source, appendClick(nil, &c))
+		}
+		return !exists[c.WorkspaceID]
+	})
+	return nil
 }
 
 // ingestHalves writes a batch with clicks that the database refuses. It bisects the batch to find
@@ -125,9 +141,9 @@ func logsIn(dir string) (logs []string, err error) {
 	}
 	for _, e := range entries {
 		if e.IsDir() && !id.Valid(id.Log, e.Name()) {
-			return nil, errs.New(errs.InvalidInput, "%s has a folder %s, which is no click log: "+
+			return nil, errs.New(errs.InvalidInput, "%s has a folder %q, which is no click log: "+
 				"remove it from there, or name another folder.",
-				dir, validate.Quote(e.Name()))
+				dir, e.Name())
 		}
 		if e.IsDir() {
 			logs = append(logs, e.Name())

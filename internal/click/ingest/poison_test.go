@@ -32,6 +32,18 @@ var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
 		r.Record(&c)
 		return ingest.AppendClick(nil, &c)
 	},
+	"a click of a workspace that does not exist": func(_ *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
+		c := clicktest.ClickOf("lnk_foreign")
+		c.WorkspaceID = id.New(id.Workspace)
+		r.Record(&c)
+		return ingest.AppendClick(nil, &c)
+	},
+	"a workspace that no database takes": func(_ *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
+		c := clicktest.ClickOf("lnk_foreign")
+		c.WorkspaceID = "ws_\x00"
+		r.Record(&c)
+		return ingest.AppendClick(nil, &c)
+	},
 	"a link that no database takes": func(_ *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
 		c := clicktest.ClickOf("lnk_\x00")
 		r.Record(&c)

@@ -307,7 +307,10 @@ func (r *Recorder) write(ctx context.Context, b *batch) (err error) {
 func (r *Recorder) ingest(ctx context.Context, b *batch) error {
 	attempt, cancel := context.WithTimeout(ctx, ingestDeadline)
 	defer cancel()
-	err := r.write(attempt, b)
+	err := r.leaveOut(attempt, b)
+	if err == nil {
+		err = r.write(attempt, b)
+	}
 	if (db.IsRefused(err) || errors.Is(err, clickstore.ErrRefused) || errors.Is(err, errPanic)) && len(b.Clicks) > 0 {
 		return r.ingestHalves(ctx, b)
 	}

@@ -37,6 +37,10 @@ const (
 // the total. It returns InvalidInput for hours of a range of more than 31 days, and for more than
 // 1,500 intervals.
 func (s *Stats) Series(ctx context.Context, interval Interval) ([]Point, error) {
+	return readOnce(s, interval, func() ([]Point, error) { return s.series(ctx, interval) })
+}
+
+func (s *Stats) series(ctx context.Context, interval Interval) ([]Point, error) {
 	points, err := s.Intervals(interval)
 	if err != nil {
 		return nil, err

@@ -26,15 +26,41 @@ const (
 )
 
 // Stats are the clicks of a subject in a range, as seen from a time zone. Each method reads when it
-// is called.
+// is called for the first time, or as Read has read it.
 type Stats struct {
 	clickstore.Query
 	Member workspace.Membership
 	Zone   *time.Location
 	store  *Store
 
-	mu    sync.Mutex
-	count *click.Count
+	parts sync.Map // by a key of readOnce: what was read
+}
+
+// readOnce reads a part of stats, unless it was read before.
+func readOnce[T any](s *Stats, key any, read func() (T, error)) (T, error) {
+	once, _ := s.parts.LoadOrStore(key, sync.OnceValues(read))
+	return once.(func() (T, error))()
+}
+
+// Read has parts read the clicks of one instant, and returns the total of the link as it was then;
+// zero for other subjects. The parts call the methods whose results are needed, and have the errors.
+func (s *Stats) Read(ctx context.Context, parts ...func(ctx context.Context)) (ofLink clickstore.LinkTotal, err error) {
+	ctx, err = s.Member.Enter(ctx, workspace.ReadStats)
+	if err != nil {
+		return ofLink, err
+	}
+	err = s.store.Clicks.AtOneInstant(ctx, func(ctx context.Context) error {
+		for _, read := range parts {
+			read(ctx)
+		}
+		if s.LinkID == "" {
+			return nil
+		}
+		totals, err := s.store.Ledger.Totals(ctx, s.WorkspaceID, s.LinkID)
+		ofLink = totals[s.LinkID]
+		return err
+	})
+	return ofLink, err
 }
 
 // Stats prepares to read stats. A nil range means the last 30 days, an empty timezone UTC. The ends
@@ -109,21 +135,13 @@ func (s *Stats) Previous() (*Stats, error) {
 
 // Total counts all clicks of the range.
 func (s *Stats) Total(ctx context.Context) (click.Count, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.count != nil {
-		return *s.count, nil
-	}
-	points, err := s.points(ctx, nil)
-	if err != nil {
-		return click.Count{}, err
-	}
-	all := click.Count{}
-	for _, p := range points {
-		all.Add(p.Count)
-	}
-	s.count = &all
-	return all, nil
+	return readOnce(s, "total", func() (all click.Count, err error) {
+		points, err := s.points(ctx, nil)
+		for _, p := range points {
+			all.Add(p.Count)
+		}
+		return all, err
+	})
 }
 
 // points counts clicks in chronological pieces that span no cut.
@@ -149,11 +167,13 @@ func (s *Stats) Breakdown(ctx context.Context, by click.Dimension, first int) ([
 	if first < 1 || first > MostSlices {
 		return nil, errs.New(errs.InvalidInput, "Request 1 to %d slices.", MostSlices).At("first")
 	}
-	ctx, err := s.Member.Enter(ctx, workspace.ReadStats)
-	if err != nil {
-		return nil, err
-	}
-	all, err := s.store.Clicks.Slices(ctx, s.Query, by)
+	all, err := readOnce(s, by, func() (click.Values, error) {
+		ctx, err := s.Member.Enter(ctx, workspace.ReadStats)
+		if err != nil {
+			return nil, err
+		}
+		return s.store.Clicks.Slices(ctx, s.Query, by)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -163,10 +183,9 @@ func (s *Stats) Breakdown(ctx context.Context, by click.Dimension, first int) ([
 // slicesOf returns the values with the most clicks, and all others together.
 func slicesOf(all click.Values, first int) []Slice {
 	other := Slice{IsOther: true, Count: all[click.Others]}
-	delete(all, click.Others)
 	sorted := make([]Slice, 0, len(all))
 	for value, n := range all {
-		if n.Clicks > 0 {
+		if n.Clicks > 0 && value != click.Others {
 			sorted = append(sorted, Slice{Value: value, Count: n})
 		}
 	}
@@ -194,15 +213,17 @@ type Latency struct {
 
 // Latency is nil without clicks.
 func (s *Stats) Latency(ctx context.Context) (*Latency, error) {
-	ctx, err := s.Member.Enter(ctx, workspace.ReadStats)
-	if err != nil {
-		return nil, err
-	}
-	tally, steps, err := s.store.Clicks.Latencies(ctx, s.Query)
-	if err != nil || tally.Clicks == 0 {
-		return nil, err
-	}
-	p := steps.Percentiles(0.5, 0.95, 0.99)
-	return &Latency{tally.LatencyMean, math.Sqrt(max(0, tally.LatencyM2) / float64(tally.Clicks)), p[0], p[1],
-		p[2]}, nil
+	return readOnce(s, "latency", func() (*Latency, error) {
+		ctx, err := s.Member.Enter(ctx, workspace.ReadStats)
+		if err != nil {
+			return nil, err
+		}
+		tally, steps, err := s.store.Clicks.Latencies(ctx, s.Query)
+		if err != nil || tally.Clicks == 0 {
+			return nil, err
+		}
+		p := steps.Percentiles(0.5, 0.95, 0.99)
+		return &Latency{tally.LatencyMean, math.Sqrt(max(0, tally.LatencyM2) / float64(tally.Clicks)), p[0], p[1],
+			p[2]}, nil
+	})
 }

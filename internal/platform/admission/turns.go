@@ -155,10 +155,19 @@ func (c turnConn) QueryRowContext(ctx context.Context, query string, args ...any
 // Enter waits for the turn of a transaction. The context is for its statements, which have the same
 // turn.
 func (t Turns) Enter(ctx context.Context) (within context.Context, leave func(), err error) {
+	return enter(ctx, t.Writes)
+}
+
+// EnterRead is Enter for a transaction that only reads.
+func (t Turns) EnterRead(ctx context.Context) (within context.Context, leave func(), err error) {
+	return enter(ctx, t.Reads)
+}
+
+func enter(ctx context.Context, gate *Gate) (within context.Context, leave func(), err error) {
 	owner, _ := ctx.Value(ownerKey{}).(string)
-	if owner == "" || t.Writes == nil {
+	if owner == "" || gate == nil {
 		return ctx, func() {}, nil
 	}
-	leave, err = t.Writes.Enter(ctx, owner, 1)
+	leave, err = gate.Enter(ctx, owner, 1)
 	return Unowned(ctx), leave, err
 }

@@ -57,6 +57,43 @@ func (d *DB) Snapshot(ctx context.Context, f func(ctx context.Context, tx bun.Tx
 	return d.runOn(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, f)
 }
 
+// snapshotKey is the context key of the transaction of AtOneInstant.
+type snapshotKey struct{}
+
+// AtOneInstant runs f, whose context has the queries of Reading see the database as it is at one
+// instant. They use one connection, so f runs one after the other, and nothing else waits in f.
+func (d *DB) AtOneInstant(ctx context.Context, f func(ctx context.Context) error) error {
+	owned, leave, err := d.turns.EnterRead(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	options := &sql.TxOptions{ReadOnly: true}
+	if d.Kind == Postgres { // on SQLite each transaction sees one instant
+		options.Isolation = sql.LevelRepeatableRead
+	}
+	pool := d.DB.DB
+	if d.turns.Route != nil {
+		if other, ok := d.turns.Route.ResolveConn(ctx, &bun.SelectQuery{}).(*sql.DB); ok {
+			pool = other
+		}
+	}
+	tx, err := pool.BeginTx(owned, options)
+	if err != nil {
+		return fmt.Errorf("beginning a snapshot: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // it has written nothing
+	return f(context.WithValue(owned, snapshotKey{}, tx))
+}
+
+// Reading returns a query that AtOneInstant has see its instant.
+func (d *DB) Reading(ctx context.Context) *bun.SelectQuery {
+	if tx, ok := ctx.Value(snapshotKey{}).(*sql.Tx); ok {
+		return d.NewSelect().Conn(tx)
+	}
+	return d.NewSelect()
+}
+
 func (d *DB) runInTx(ctx context.Context, f func(ctx context.Context, tx bun.Tx) error) error {
 	if d.Kind == SQLite {
 		return d.runInGroup(context.WithValue(ctx, inTx{}, (*sql.Conn)(nil)), f)

@@ -1,0 +1,72 @@
+package graph
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicksql"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
+	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+)
+
+// TestStats_AreOfOneInstant: while clicks are written, those of a link and of all its stats are equal.
+func TestStats_AreOfOneInstant(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		l := b.link(t, ada, "https://example.com/")
+		ctx, cancel := context.WithCancel(t.Context())
+		written := make(chan error, 1)
+		go func() {
+			store, err := &clicksql.Store{DB: d, Now: time.Now}, error(nil)
+			for to := int64(1); err == nil && ctx.Err() == nil; to++ {
+				one := click.Click{WorkspaceID: ada.workspace.ID(), LinkID: l.ID, ClickedAt: time.Now(), LatencyMs: 1}
+				err = store.Write(t.Context(), clickstore.Batch{Log: "log", To: to, Clicks: []click.Click{one, one}})
+			}
+			written <- err
+		}()
+		type counted struct{ Clicks int64 }
+		seen := map[int64]bool{}
+		for range 40 {
+			var got struct {
+				Links []struct {
+					ClickCount int64
+					Stats      struct {
+						Clicks    int64
+						Breakdown []counted
+						Series    []counted
+					}
+				}
+			}
+			b.ask(t, ada.token, `query ($ids: [ID!]!) { links: nodes(ids: $ids) { ... on Link { clickCount
+				stats { series(interval: DAY) { clicks } clicks breakdown(by: COUNTRY) { clicks } } } } }`,
+				"ids", []string{l.ID}).into(t, &got)
+			s := got.Links[0].Stats
+			counts := []int64{s.Clicks, 0, 0}
+			for _, one := range s.Series {
+				counts[1] += one.Clicks
+			}
+			for _, one := range s.Breakdown {
+				counts[2] += one.Clicks
+			}
+			for _, n := range counts {
+				if n != got.Links[0].ClickCount {
+					t.Fatalf("%d clicks of the link, %v of its stats, series and breakdown",
+						got.Links[0].ClickCount, counts)
+				}
+			}
+			seen[s.Clicks] = true
+		}
+		if len(seen) < 5 {
+			t.Errorf("%d different counts: no clicks were written meanwhile", len(seen))
+		}
+		cancel()
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+	})
+}
