@@ -120,6 +120,7 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 			return err == nil && a.code() == "UNAUTHENTICATED"
 		})
 		other.ask(t, `{ me { id } }`, nil)
+		who.token = s.login(t, who).Token
 		loggedIn(t, who)
 	})
 }
