@@ -3,14 +3,11 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/proctest"
 )
 
@@ -44,10 +41,24 @@ func TestConfig_RefusesMisspeltVariables(t *testing.T) {
 	}
 }
 
-func TestStart_RefusesAnotherCodeSecretOrCell(t *testing.T) {
+// TestStart_RefusesWhatOthersUse: a port and a folder of another server, and a database of another code secret or cell.
+func TestStart_RefusesWhatOthersUse(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
+		if b.nodes == 1 {
+			said := failing(t, append(slices.Clone(s.env), embedded(t).env...)...)
+			if !strings.Contains(said, s.address) || !strings.Contains(said, "in use") {
+				t.Errorf("a port in use: %s", said)
+			}
+			env := append(slices.Clone(s.env), "LINKFORGE_LISTEN="+proctest.FreeAddress())
+			says := folderOf(s.env) + " is in use by another server"
+			declined(t, env, says, "migrate", "down")
+			if said := failing(t, env...); !strings.Contains(said, says) ||
+				!strings.Contains(said, "LINKFORGE_DATA_DIR") {
+				t.Errorf("a folder in use: %s", said)
+			}
+		}
 		s.stop()
 		const other = "another code secret, which is long enough too"
 		said := failing(t, append(slices.Clone(s.env), "LINKFORGE_CODE_SECRET="+other)...)
@@ -77,9 +88,8 @@ func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
 			t.Helper()
 			for _, node := range nodes {
 				for n := range 10 {
-					l := who.onServer(node).shorten(t, fmt.Sprintf("https://example.com/%d", n), "strategy", "COUNTER").
-						Link
-					paths[l.path(node)] = true
+					made := who.onServer(node).shorten(t, fmt.Sprint("https://example.com/", n), "strategy", "COUNTER")
+					paths[made.Link.path(node)] = true
 				}
 			}
 		}
@@ -88,8 +98,7 @@ func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
 			node.stop()
 			previous, separator := codeSecret, "\n" // it has a comma
 			if b.nodes == 1 {
-				file := must.Value(os.ReadFile(filepath.Join(folderOf(node.env), "code.secret")))(t)
-				previous, separator = string(file), ","
+				previous, separator = readFile(t, filepath.Join(folderOf(node.env), "code.secret")), ","
 			}
 			node.env = append(slices.Clone(node.env), "LINKFORGE_CODE_SECRET="+newSecret+separator+previous)
 			node.again()
@@ -99,11 +108,8 @@ func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
 			t.Errorf("%d short URLs for %d links", len(paths), want)
 		}
 		for path := range paths {
-			for _, node := range nodes { // a busy machine answers 503 at first
-				polltest.Until(t, path+" is redirected", func() bool {
-					a, err := node.get(path)
-					return err == nil && a.status == http.StatusFound
-				})
+			for _, node := range nodes {
+				node.expect(t, http.StatusFound, http.MethodGet, path)
 			}
 		}
 		nodes[0].stop()
@@ -113,30 +119,6 @@ func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
 		}
 		nodes[0].again()
 	})
-}
-
-// TestStart_UsesDataFolder alone.
-func TestStart_UsesDataFolder(t *testing.T) {
-	t.Parallel()
-	s := start(t, embedded(t))
-	folder := strings.TrimPrefix(s.env[0], "LINKFORGE_DATA_DIR=")
-	for _, args := range [][]string{{"serve"}, {"migrate", "down"}} {
-		env := append(slices.Clone(s.env), "LINKFORGE_LISTEN="+proctest.FreeAddress())
-		stdout, stderr, status := command(t, env, "", args...)
-		if status != 1 || stdout != "" || !strings.Contains(stderr, folder+" is in use by another server") ||
-			!strings.Contains(stderr, "LINKFORGE_DATA_DIR") {
-			t.Errorf("%v in a folder in use: exit status %d, %q, %q", args, status, stdout, stderr)
-		}
-	}
-}
-
-func TestStart_ReportsPortInUse(t *testing.T) {
-	t.Parallel()
-	s := start(t, embedded(t))
-	said := failing(t, append(slices.Clone(s.env), embedded(t).env...)...)
-	if !strings.Contains(said, s.address) || !strings.Contains(said, "in use") {
-		t.Errorf("a port in use: %s", said)
-	}
 }
 
 // TestStart_PrintsBanner checks that the banner has the important facts, and no secrets.
@@ -199,9 +181,7 @@ func TestStart_RefusesOldSchemaWhenMigrateIsOff(t *testing.T) {
 		if said := failing(t, env...); !strings.Contains(said, "run linkforge migrate up") {
 			t.Errorf("without tables: %s", said)
 		}
-		if _, stderr, status := command(t, b.env, "", "migrate", "up"); status != 0 {
-			t.Fatalf("migrate up: %s", stderr)
-		}
+		succeed(t, b.env, "migrate", "up")
 		start(t, b, "LINKFORGE_MIGRATE=off").stop()
 	})
 }
