@@ -153,9 +153,8 @@ func withoutIDs(value any) any {
 // fill creates links of all kinds, with folders.
 func (c tenant) fill(t *testing.T, s *server) {
 	t.Helper()
-	folder := c.ask(t, `mutation ($w: ID!) { a: createFolder(input: {workspaceId: $w, name: "März"}) { folder { id } }
-		empty: createFolder(input: {workspaceId: $w, name: "empty"}) { folder { id } } }`,
-		map[string]any{"w": c.workspaceID}).text("a.folder.id")
+	folder := c.folder(t, "März")
+	c.folder(t, "empty")
 	custom := func(code string, more map[string]any) map[string]any {
 		link := map[string]any{"url": "https://example.com/" + code, "strategy": "CUSTOM", "customCode": code}
 		maps.Copy(link, more)

@@ -9,14 +9,20 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
+// folder creates a folder, and returns its id.
+func (w tenant) folder(t *testing.T, name string) string {
+	t.Helper()
+	return w.ask(t, `mutation ($w: ID!, $n: String!) { createFolder(input: {workspaceId: $w, name: $n}) {
+		folder { id } } }`, map[string]any{"w": w.workspaceID, "n": name}).text("createFolder.folder.id")
+}
+
 // TestFolders_SelectLinksAndClicks: lists, stats and exports of a folder have the links that are in it now.
 func TestFolders_SelectLinksAndClicks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
 		who := s.tenant(t, "folders")
-		folderID := who.ask(t, `mutation ($w: ID!) { createFolder(input: {workspaceId: $w, name: "Campaigns"}) {
-			folder { id } } }`, map[string]any{"w": who.workspaceID}).text("createFolder.folder.id")
+		folderID := who.folder(t, "Campaigns")
 		in := who.shorten(t, "https://example.com/in", "folderId", folderID, "tags", []string{"spring"}).Link
 		untagged := who.shorten(t, "https://example.com/untagged", "folderId", folderID).Link
 		out := who.shorten(t, "https://example.com/out", "tags", []string{"spring"}).Link
