@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -53,81 +54,6 @@ func declined(t testing.TB, env []string, says string, args ...string) {
 	}
 }
 
-// traffic requests and creates links until it is stopped.
-type traffic struct {
-	links []linkView
-	// requested and answered count redirects by link. A request without a response may be a redirect.
-	requested, answered []atomic.Int64
-	mu                  sync.Mutex
-	codes               map[string]bool
-	stop                chan struct{}
-	workers             sync.WaitGroup
-}
-
-func (w tenant) load(t *testing.T, links ...linkView) *traffic {
-	l := &traffic{
-		links: links, requested: make([]atomic.Int64, len(links)), answered: make([]atomic.Int64, len(links)),
-		codes: map[string]bool{}, stop: make(chan struct{}),
-	}
-	l.each(func(n int) error {
-		i := n % len(links)
-		l.requested[i].Add(1)
-		a, err := w.get(links[i].path(w.server))
-		if err == nil && a.status == http.StatusFound {
-			l.answered[i].Add(1)
-		}
-		return err
-	}, t)
-	l.each(func(n int) error {
-		made, err := w.create(fmt.Sprintf("https://example.com/counted/%d", n), "strategy", "COUNTER")
-		if err == nil && len(made.Errors) > 0 {
-			err = fmt.Errorf("%+v", made.Errors)
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.codes[made.Link.Code] = true
-		return err
-	}, t)
-	return l
-}
-
-func (l *traffic) each(do func(n int) error, t *testing.T) {
-	for range 2 {
-		l.workers.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-l.stop:
-					return
-				default:
-				}
-				if err := do(n); err != nil {
-					t.Error(err)
-					return
-				}
-				polltest.Elapse(breath)
-			}
-		})
-	}
-}
-
-func (l *traffic) end() {
-	close(l.stop)
-	l.workers.Wait()
-}
-
-func (l *traffic) made() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.codes)
-}
-
-func loads(counts []atomic.Int64) (all []int64) {
-	for i := range counts {
-		all = append(all, counts[i].Load())
-	}
-	return all
-}
-
 // TestBackup_IsConsistentUnderLoad backs up a server under load, and continues with the copy elsewhere.
 func TestBackup_IsConsistentUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -141,21 +67,46 @@ func TestBackup_IsConsistentUnderLoad(t *testing.T) {
 		who.shorten(t, "https://example.com/limited", "maxClicks", 100_000_000).Link,
 	}
 	file := filepath.Join(t.TempDir(), "kept.tar.gz")
-	l := who.load(t, links...)
-	polltest.Until(t, "some links were followed and made", func() bool {
-		return l.answered[2].Load() > 300 && l.made() > 50
+	var crowds []*crowd
+	for _, l := range links {
+		crowds = append(crowds, gather(t, s, l.path(s), 1, breath))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var creating sync.WaitGroup
+	codes, made := map[string]bool{}, atomic.Int64{}
+	creating.Go(func() {
+		for ctx.Err() == nil {
+			l, err := who.create(fmt.Sprintf("https://example.com/counted/%d", made.Add(1)), "strategy", "COUNTER")
+			if codes[l.Link.Code] = true; err != nil || len(l.Errors) > 0 {
+				t.Errorf("%+v: %v", l.Errors, err)
+				return
+			}
+			polltest.Elapse(breath)
+		}
 	})
-	before := loads(l.answered)
+	polltest.Until(t, "some links were followed and made", func() bool {
+		return crowds[2].seen.Load() > 150 && made.Load() > 50
+	})
+	var before, after []int64
+	for _, v := range crowds {
+		before = append(before, v.seen.Load())
+	}
 	out := succeed(t, s.env, "backup", file)
-	after := loads(l.requested)
+	for _, v := range crowds {
+		after = append(after, v.seen.Load()+1) // and one on its way
+	}
 	if !strings.HasPrefix(out, "wrote "+file+", ") {
 		t.Errorf("backup: %q", out)
 	}
-	given := l.made()
-	polltest.Until(t, "codes were given out after the backup", func() bool { return l.made() > given+50 })
-	l.end()
+	given := made.Load()
+	polltest.Until(t, "codes were given out after the backup", func() bool { return made.Load() > given+50 })
+	stop()
+	creating.Wait()
+	for _, v := range crowds {
+		v.end()
+	}
 	var number atomic.Int64
-	who.newCodes(t, l.codes, &number, 4) // more than a block of counters
+	who.newCodes(t, codes, &number, 4) // more than a block of counters
 	s.stop()
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
 		t.Errorf("the backup: %v: %v", info, err)
@@ -185,7 +136,7 @@ func TestBackup_IsConsistentUnderLoad(t *testing.T) {
 	if got := who.search(t, "PROMOTED"); !slices.Equal(got, []string{links[1].ID}) {
 		t.Errorf("found %q", got)
 	}
-	who.newCodes(t, l.codes, &number, 4)
+	who.newCodes(t, codes, &number, 4)
 	used := who.getLink(t, links[0].ID).HitQuota.Used
 	s.expect(t, http.StatusFound, http.MethodGet, links[0].path(s))
 	polltest.Until(t, "the next click is counted", func() bool {
