@@ -107,9 +107,7 @@ func TestAuditLog_RecordsChanges(t *testing.T) {
 			{"LINK_CREATED", who.id, l.ID, `{}`},
 			{"WORKSPACE_CREATED", who.id, who.workspaceID, `{"slug":"audited"}`},
 		}
-		if diff := cmp.Diff(want, got.Workspace.AuditLog.Nodes); diff != "" {
-			t.Errorf("the log (-want +got):\n%s", diff)
-		}
+		same(t, "the log", got.Workspace.AuditLog.Nodes, want)
 		path := "/export/audit/" + who.workspaceID
 		exported := s.expect(t, http.StatusOK, http.MethodGet, path, "Authorization", "Bearer "+key.token)
 		var lines []event

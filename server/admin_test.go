@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -134,9 +133,7 @@ func testMetrics(t *testing.T, a *app) {
 		documented = append(documented, row[1])
 	}
 	slices.Sort(documented)
-	if diff := cmp.Diff(documented, slices.Sorted(maps.Keys(shown))); diff != "" {
-		t.Errorf("the metrics are not those of docs/OPERATIONS.md (-documented +shown):\n%s", diff)
-	}
+	same(t, "the metrics", slices.Sorted(maps.Keys(shown)), documented)
 	problems, err := promlint.NewWithMetricFamilies(slices.Collect(maps.Values(families))).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("names and helps: %v, %v", problems, err)
@@ -214,14 +211,10 @@ func testRedisIsAway(t *testing.T, a *app) {
 		_, line, _ := strings.Cut(request(admin, "GET", "/metrics").Body.String(), "\nlinkforge_redis_up ")
 		return line[:min(2, len(line))]
 	}
-	if got := up(); got != "1\n" {
-		t.Errorf("Redis is there, and up is %q", got)
-	}
+	same(t, "Redis is there, and up", up(), "1\n")
 	unreachable := must.Value(redisx.Open("redis://"+proctest.FreeAddress(), 1))(t)
 	defer unreachable.Close()
 	defer func(there *redisx.Client) { a.kv = there }(a.kv)
 	a.kv = unreachable
-	if got := up(); got != "0\n" {
-		t.Errorf("Redis is away, and up is %q", got)
-	}
+	same(t, "Redis is away, and up", up(), "0\n")
 }

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
@@ -244,9 +242,7 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 		if n := len(recordsOf(t, files, "links")); n != 11 {
 			t.Fatalf("the archive has %d links: %v", n, files["links/00001.jsonl"])
 		}
-		if got := fmt.Sprint(recordsOf(t, files, "members")); got != "[map[email:ada@example.com role:OWNER]]" {
-			t.Errorf("members: %s", got)
-		}
+		same(t, "members", fmt.Sprint(recordsOf(t, files, "members")), "[map[email:ada@example.com role:OWNER]]")
 		if n := len(recordsOf(t, files, "versions")); n != 12 { // and one of the deleted link
 			t.Errorf("%d versions", n)
 		}
@@ -264,9 +260,7 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 			t.Helper()
 			want = "SUCCEEDED 11 of 11: " + want +
 				"[{maxClicks APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]"
-			if got := into.importArchive(t, s, archive); got != want {
-				t.Errorf("%s: %s, want %s", when, got, want)
-			}
+			same(t, when, into.importArchive(t, s, archive), want)
 		}
 		imports("into its own workspace", ada, "UNCHANGED 11")
 		ada.do(t, "updateLink", map[string]any{"id": recordsOf(t, files, "links")[0]["id"], "title": "changed"})
@@ -294,9 +288,7 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 		// which is created deleted, without a limit
 		isUsed := func(l map[string]any) bool { return l["code"] == "used" }
 		before := slices.DeleteFunc(normalLinks(t, files), isUsed)
-		if diff := cmp.Diff(before, slices.DeleteFunc(normalLinks(t, second), isUsed)); diff != "" {
-			t.Errorf("the archive of the copy (-want +got):\n%s", diff)
-		}
+		same(t, "the archive of the copy", slices.DeleteFunc(normalLinks(t, second), isUsed), before)
 	})
 }
 

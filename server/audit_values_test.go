@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // wantLoggedValues looks for the values before and after changes of settings, roles, domains and templates.
@@ -50,7 +48,5 @@ func wantLoggedValues(t *testing.T, node *server) {
 		`DOMAIN_UPDATED indexable false true`, `UTM_TEMPLATE_UPDATED name "Mail" "Post"`,
 		`UTM_TEMPLATE_DELETED name "Post" null`, `UTM_TEMPLATE_DELETED utm {"source":"mail"} null`,
 	}
-	if diff := cmp.Diff(want, changes); diff != "" {
-		t.Errorf("changes in the audit log (-want +got):\n%s", diff)
-	}
+	same(t, "changes in the audit log", changes, want)
 }

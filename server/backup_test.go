@@ -231,9 +231,7 @@ func TestBackup_RefusesBadArguments(t *testing.T) {
 	file, s, _, _ := smallBackup(t)
 	kept := readFile(t, file)
 	declined(t, s.env, "exists, and backups are not overwritten", "backup", file)
-	if now := readFile(t, file); now != kept {
-		t.Error("the backup was overwritten")
-	}
+	same(t, "the backup", readFile(t, file), kept)
 	another := filepath.Join(t.TempDir(), "another.tar.gz")
 	declined(t, s.env, "no such file", "backup", filepath.Join(t.TempDir(), "nowhere", "b.tar.gz"))
 	declined(t, []string{"LINKFORGE_DATA_DIR=" + t.TempDir()}, "there is no database yet", "backup", another)
@@ -527,8 +525,6 @@ func TestAfterRestore_CountsGrants(t *testing.T) {
 			t.Fatalf("%d are granted, want 307", n)
 		}
 		succeed(t, s.env, "after-restore", "--grants")
-		if n := granted(); n != 300 {
-			t.Errorf("%d are granted, want 300", n)
-		}
+		same(t, "grants", granted(), 300)
 	})
 }

@@ -59,9 +59,7 @@ func TestBlockDisable_FindsEveryURL(t *testing.T) {
 		succeed(t, s.env, "block", "add", "evil.example")
 		for _, want := range []string{"disabled 5 links\nremoved 5 URLs from settings of workspaces and domains\n",
 			"disabled 0 links\n"} {
-			if out := succeed(t, s.env, "block", "disable", "evil.example"); out != want {
-				t.Errorf("block disable: %q, want %q", out, want)
-			}
+			same(t, "block disable", succeed(t, s.env, "block", "disable", "evil.example"), want)
 		}
 		for name := range links {
 			status := http.StatusGone
@@ -78,10 +76,8 @@ func TestBlockDisable_FindsEveryURL(t *testing.T) {
 				return last.askHost(t, http.MethodGet, host, path).header.Get("Location") == want
 			})
 		}
-		refused := who.refusal(t, "updateDomain", "UpdateDomainInput", map[string]any{"id": domainID, "rootUrl": evil})
-		if len(refused) != 1 || refused[0].Code != "UNSAFE_URL" || strings.Join(refused[0].Field, ".") != "rootUrl" {
-			t.Errorf("a blocked host: %+v", refused)
-		}
+		refuses(t, "a blocked host", who.refusal(t, "updateDomain", "UpdateDomainInput",
+			map[string]any{"id": domainID, "rootUrl": evil}), "UNSAFE_URL", "rootUrl")
 		events := append(who.operatorEvents(t), other.operatorEvents(t)...)
 		slices.Sort(events)
 		if diff := gocmp.Diff([]string{

@@ -40,9 +40,7 @@ func TestSchemaCommand_PrintsSchema(t *testing.T) {
 func TestHealthcheckCommand_ReportsReadiness(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
-	if out := succeed(t, s.env, "healthcheck"); out != "ready\n" {
-		t.Errorf("of a ready server: %q", out)
-	}
+	same(t, "of a ready server", succeed(t, s.env, "healthcheck"), "ready\n")
 	s.stop()
 	declined(t, s.env, "does not respond", "healthcheck")
 }
@@ -87,9 +85,7 @@ func TestMigrateCommand_MovesTheSchema(t *testing.T) {
 	t.Parallel()
 	eachEmptyBackend(t, func(t *testing.T, b backend) {
 		env := b.env[:1] // where the database is, and no secrets
-		if out := succeed(t, env, "migrate", "down"); out != "nothing to undo\n" {
-			t.Errorf("down of an empty database: %s", out)
-		}
+		same(t, "down of an empty database", succeed(t, env, "migrate", "down"), "nothing to undo\n")
 		pending := succeed(t, env, "migrate", "status")
 		steps := strings.Count(pending, "\n")
 		if steps == 0 || strings.Count(pending, " pending\n") != steps {
@@ -98,9 +94,7 @@ func TestMigrateCommand_MovesTheSchema(t *testing.T) {
 		if out := succeed(t, env, "migrate", "up"); strings.Count(out, "applied ") != steps {
 			t.Errorf("up: %s, before: %s", out, pending)
 		}
-		if out := succeed(t, env, "migrate", "up"); out != "up to date\n" {
-			t.Errorf("up again: %s", out)
-		}
+		same(t, "up again", succeed(t, env, "migrate", "up"), "up to date\n")
 		out := succeed(t, env, "migrate", "status")
 		if strings.Contains(out, "pending") || strings.Count(out, "\n") != steps {
 			t.Errorf("status after up: %s", out)

@@ -47,11 +47,7 @@ func TestCreateLink_IsIdempotentConcurrently(t *testing.T) {
 		if len(ids) != 1 || created != 1 {
 			t.Errorf("created is true %d times, links %v; want one", created, ids)
 		}
-		if rows := numberOf(t, b, "SELECT count(*) FROM links"); rows != 1 {
-			t.Errorf("%d rows, want 1", rows)
-		}
-		if used := who.linksUsed(t); used != 1 {
-			t.Errorf("%d links used, want 1", used)
-		}
+		same(t, "rows", numberOf(t, b, "SELECT count(*) FROM links"), 1)
+		same(t, "links used", who.linksUsed(t), 1)
 	})
 }

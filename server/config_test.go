@@ -134,11 +134,7 @@ func TestStart_PrintsBanner(t *testing.T) {
 		} else {
 			want = append(want, "PostgreSQL, 127.0.0.1:", "Redis       127.0.0.1:")
 		}
-		for _, words := range want {
-			if !strings.Contains(said, words) {
-				t.Errorf("the banner does not hold %q:\n%s", words, said)
-			}
-		}
+		hasTexts(t, "the banner", said, want...)
 		for _, variable := range b.env {
 			name, value, _ := strings.Cut(variable, "=")
 			if name != "LINKFORGE_DATA_DIR" && name != "LINKFORGE_DATABASE_POOL" && value != "sqlite" &&

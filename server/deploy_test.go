@@ -302,9 +302,7 @@ func TestDeploy_RequestsExistingRoutes(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
 	_, c := pod(t)
-	if got := fmt.Sprint(c.Ports); got != "[{http 8080} {admin 8081}]" {
-		t.Errorf("ports of the pod: %s", got)
-	}
+	same(t, "ports of the pod", fmt.Sprint(c.Ports), "[{http 8080} {admin 8081}]")
 	matches := func(file, pattern string) [][]string {
 		return regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
 	}
@@ -315,9 +313,7 @@ func TestDeploy_RequestsExistingRoutes(t *testing.T) {
 		}
 	}
 	paths := []string{c.Startup.Get.Path, c.Liveness.Get.Path, c.Readiness.Get.Path}
-	if diff := cmp.Diff([]string{"/livez", "/livez", "/readyz/redis"}, paths); diff != "" {
-		t.Errorf("probes (-want +got):\n%s", diff)
-	}
+	same(t, "probes", paths, []string{"/livez", "/livez", "/readyz/redis"})
 	for _, path := range paths {
 		s.expect(t, http.StatusOK, "GET", path)
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
@@ -155,13 +154,9 @@ func TestEventCommitted_AgreesWithFeedAndAuditLog(t *testing.T) {
 			order = who.feed(t, began)
 			return len(order) >= all
 		})
-		if diff := cmp.Diff(who.loggedChanges(t), slices.Sorted(slices.Values(append(order, began)))); diff != "" {
-			t.Errorf("the feed (-audit log +feed):\n%s", diff)
-		}
+		same(t, "the feed", slices.Sorted(slices.Values(append(order, began))), who.loggedChanges(t))
 		for name, ids := range received {
-			if diff := cmp.Diff(order, ids); diff != "" {
-				t.Errorf("%s (-feed +received):\n%s", name, diff)
-			}
+			same(t, name, ids, order)
 		}
 		deleted := who.remove(t, known.ID)
 		e, err := silent.next()

@@ -46,14 +46,9 @@ func TestFolders_SelectLinksAndClicks(t *testing.T) {
 		if strings.Count(a.body, "\n") != 3 || strings.Contains(a.body, out.ID) {
 			t.Errorf("the export: %s", a.body)
 		}
-		for folder, c := range map[string]struct{ linkID, code any }{
-			folderID: {in.ID, "INVALID_INPUT"}, "\x00": {nil, "NOT_FOUND"},
-		} {
-			errs := who.refusal(t, "exportClicks", "ExportClicksInput",
-				map[string]any{"workspaceId": who.workspaceID, "folderId": folder, "linkId": c.linkID})
-			if len(errs) != 1 || errs[0].Code != c.code {
-				t.Errorf("the folder %q: %+v, want %s", folder, errs, c.code)
-			}
-		}
+		refuses(t, "a folder and a link", who.refusal(t, "exportClicks", "ExportClicksInput",
+			map[string]any{"workspaceId": who.workspaceID, "folderId": folderID, "linkId": in.ID}), "INVALID_INPUT")
+		refuses(t, "an unknown folder", who.refusal(t, "exportClicks", "ExportClicksInput",
+			map[string]any{"workspaceId": who.workspaceID, "folderId": "\x00"}), "NOT_FOUND")
 	})
 }

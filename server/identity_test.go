@@ -49,9 +49,7 @@ func TestRegistersAnyone(t *testing.T) {
 	} {
 		settings := &config.Config{Registration: c.registration}
 		settings.SSO.Issuer, settings.SSO.Register, settings.SSO.EmailDomains = c.issuer, c.registers, c.domains
-		if got := registersAnyone(settings); got != c.want {
-			t.Errorf("%s: %t, want %t", name, got, c.want)
-		}
+		same(t, name, registersAnyone(settings), c.want)
 	}
 }
 

@@ -73,15 +73,9 @@ func TestInspection_ShowsWhereALinkLeads(t *testing.T) {
 		if got := textOf(t, a.body, "li"); !slices.Equal(got, want) {
 			t.Errorf("the other hosts are %q, want %q", got, want)
 		}
-		for _, part := range []string{
-			`<html lang="de">`, "Dieser Kurzlink führt zu", html.EscapeString("https://www.Example.com/a%20b?c=<d>&e"),
-			`<bdi>` + l.ShortURL + `</bdi>`, `<time datetime="20`,
-			`href="` + s.public + "/abuse?link=" + url.QueryEscape(l.ShortURL) + `"`,
-		} {
-			if !strings.Contains(a.body, part) {
-				t.Errorf("the page has no %q: %s", part, a.body)
-			}
-		}
+		hasTexts(t, "the page", a.body, `<html lang="de">`, "Dieser Kurzlink führt zu", `<time datetime="20`,
+			html.EscapeString("https://www.Example.com/a%20b?c=<d>&e"), `<bdi>`+l.ShortURL+`</bdi>`,
+			`href="`+s.public+"/abuse?link="+url.QueryEscape(l.ShortURL)+`"`)
 		has := func(body, what, part string, want bool) {
 			t.Helper()
 			if strings.Contains(body, part) != want {

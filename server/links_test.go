@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
@@ -24,9 +22,7 @@ func TestMaxClicks_AreExact(t *testing.T) {
 		l := who.shorten(t, "https://example.com/limited", "maxClicks", 100).Link
 
 		got := visitAtOnce(t, nodes, l.path(nodes[0]), 1000, 1000, ends)
-		if diff := cmp.Diff(map[int]int{http.StatusFound: 100, http.StatusGone: 900}, got); diff != "" {
-			t.Errorf("answers (-want +got):\n%s", diff)
-		}
+		same(t, "answers", got, map[int]int{http.StatusFound: 100, http.StatusGone: 900})
 		polltest.Until(t, "every redirect is counted", func() bool { return who.getLink(t, l.ID).ClickCount == 100 })
 		after := who.getLink(t, l.ID)
 		if after.Status != "EXHAUSTED" || after.HitQuota.Used != 100 {
@@ -86,9 +82,7 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 		if got := report(l.ShortURL, "a \x1bred\x1b bank"); !strings.Contains(got, "INVALID_INPUT") {
 			t.Errorf("hostile details: %s", got)
 		}
-		if got := report(l.ShortURL, "It looks like my bank."); got != "map[errors:[] reported:true]" {
-			t.Errorf("a report: %s", got)
-		}
+		same(t, "a report", report(l.ShortURL, "It looks like my bank."), "map[errors:[] reported:true]")
 		report(s.public+"/unknown", "")
 		if out := succeed(t, s.env, "reports"); !regexp.MustCompile(`^\S+ +PHISHING +` + regexp.QuoteMeta(l.ShortURL) +
 			` .*"It looks like my bank\."\n$`).MatchString(out) {
@@ -100,14 +94,9 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 			!strings.HasSuffix(out, "phishing\n") {
 			t.Errorf("listed: %q", out)
 		}
-		if made := must.Value(who.create("https://evil.example/other"))(t); len(made.Errors) != 1 ||
-			made.Errors[0].Code != "UNSAFE_URL" {
-			t.Errorf("%+v", made)
-		}
+		refuses(t, "a blocked host", must.Value(who.create("https://evil.example/other"))(t).Errors, "UNSAFE_URL")
 		s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
-		if out := succeed(t, s.env, "block", "disable", "evil.example"); out != "disabled 1 links\n" {
-			t.Errorf("disabled: %q", out)
-		}
+		same(t, "disabled", succeed(t, s.env, "block", "disable", "evil.example"), "disabled 1 links\n")
 		s.becomes(t, l, http.StatusGone, "the link is disabled")
 		succeed(t, s.env, "block", "enable", "evil.example")
 		s.becomes(t, l, http.StatusFound, "the link is enabled")

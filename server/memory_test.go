@@ -27,9 +27,7 @@ func TestMemoryLimit_LeavesRoom(t *testing.T) {
 	held = nil
 	runtime.GC()
 	m.adjust()
-	if limit := debug.SetMemoryLimit(-1); limit != minMemory {
-		t.Errorf("%d MiB are the limit when nothing is alive", limit>>20)
-	}
+	same(t, "the limit when nothing is alive", debug.SetMemoryLimit(-1), minMemory)
 }
 
 // TestMemoryLimit_RespectsContainer: the collector's limit stays below the container's, however much

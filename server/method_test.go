@@ -53,7 +53,5 @@ func TestShortURL_KeepsTheMethod(t *testing.T) {
 	wantStatus(t, "another form", s.submit(t, path, "name=Ada", "Cookie", pass(t, form)), 307)
 	who.do(t, "updateLink", map[string]any{"id": gated.ID, "redirectStatus": 302})
 	a := s.expect(t, 405, "PUT", path, "X-Link-Password", "correct horse")
-	if allowed := a.header.Get("Allow"); allowed != "GET, HEAD, POST" {
-		t.Errorf("Allow: %s", allowed)
-	}
+	same(t, "Allow", a.header.Get("Allow"), "GET, HEAD, POST")
 }

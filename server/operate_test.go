@@ -103,9 +103,7 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":null}`, `WORKSPACE_UPDATED {"linkQuota":1}`,
 			`WORKSPACE_UPDATED {"hitQuota":3}`,
 		}
-		if diff := cmp.Diff(want, who.operatorEvents(t)); diff != "" {
-			t.Errorf("the audit log (-want +got):\n%s", diff)
-		}
+		same(t, "the audit log", who.operatorEvents(t), want)
 		if events := other.operatorEvents(t); len(events) > 0 {
 			t.Errorf("the other workspace's audit log: %q", events)
 		}
@@ -152,10 +150,7 @@ func obeysLimits(t *testing.T, s *server, who tenant, l linkView) {
 	polltest.Until(t, "the limit is known", func() bool { return who.getLink(t, l.ID).HitQuota.Limit == 3 })
 	s.becomes(t, l, http.StatusTooManyRequests, "the hits are used up")
 	succeed(t, s.env, "workspaces", "limits", who.workspaceID, "--links", "1")
-	if refused := must.Value(who.create("https://example.com/more"))(t); len(refused.Errors) != 1 ||
-		refused.Errors[0].Code != "QUOTA_EXCEEDED" {
-		t.Errorf("one link too many: %+v", refused)
-	}
+	refuses(t, "one link too many", must.Value(who.create("https://example.com/more"))(t).Errors, "QUOTA_EXCEEDED")
 	succeed(t, s.env, "workspaces", "limits", "watched", "--hits", "default", "--links=default")
 	who.shorten(t, "https://example.com/more")
 	s.becomes(t, l, http.StatusFound, "the hits are those of the instance again")
@@ -171,9 +166,7 @@ func obeysDisable(t *testing.T, s *server, l linkView) {
 	}
 	s.becomes(t, l, http.StatusGone, "the link is disabled")
 	for _, want := range []string{"enabled " + l.ID + "\n", l.ID + " was not disabled\n"} {
-		if out := succeed(t, s.env, "links", "enable", l.ShortURL); out != want {
-			t.Errorf("enable: %q, want %q", out, want)
-		}
+		same(t, "enable", succeed(t, s.env, "links", "enable", l.ShortURL), want)
 	}
 	s.becomes(t, l, http.StatusFound, "the link is enabled")
 }

@@ -89,11 +89,8 @@ func TestAccount_IsErased(t *testing.T) {
 			strings.Contains(export, "$2") {
 			t.Errorf("the export lacks what is theirs, or has what is not: %s", export)
 		}
-		wrong := who.refusal(t, "deleteMyAccount", "DeleteMyAccountInput",
-			map[string]any{"password": "not the password"})
-		if len(wrong) != 1 || wrong[0].Code != "BAD_CREDENTIALS" {
-			t.Errorf("with a wrong password: %+v", wrong)
-		}
+		refuses(t, "a wrong password", who.refusal(t, "deleteMyAccount", "DeleteMyAccountInput",
+			map[string]any{"password": "not the password"}), "BAD_CREDENTIALS")
 		who.do(t, "deleteWorkspace", map[string]any{"id": who.workspaceID})
 		who.do(t, "deleteMyAccount", map[string]any{"password": who.password})
 

@@ -32,9 +32,7 @@ func TestHitQuota_IsExact(t *testing.T) {
 
 		got := visitAtOnce(t, nodes, l.path(nodes[0]), 40, hitQuota*6/5, ends)
 		want := map[int]int{http.StatusFound: hitQuota, http.StatusTooManyRequests: hitQuota / 5}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("answers (-want +got):\n%s", diff)
-		}
+		same(t, "answers", got, want)
 		polltest.Until(t, "every redirect is counted", func() bool {
 			return who.getLink(t, l.ID).ClickCount == int64(hitQuota)
 		})

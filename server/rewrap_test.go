@@ -43,9 +43,7 @@ func TestEncryptionKey_IsReplacedNodeByNode(t *testing.T) {
 			t.Helper()
 			for _, node := range nodes {
 				for _, webhookID := range hooks {
-					if status := who.onServer(node).testHook(t, webhookID); status != "200" {
-						t.Errorf("a request is not signed: %s", status)
-					}
+					same(t, "the status of a request", who.onServer(node).testHook(t, webhookID), "200")
 				}
 			}
 		}

@@ -78,14 +78,10 @@ func TestSSO_OnEveryNode(t *testing.T) {
 			return client{server: nodes[0], token: token}.
 				ask(t, `{ me { workspaces { nodes { slug viewerRole } } } }`, nil).text("me.workspaces.nodes")
 		}
-		if got := memberships(token); got != "[map[slug:engines viewerRole:EDITOR]]" {
-			t.Errorf("with the group: %s", got)
-		}
+		same(t, "with the group", memberships(token), "[map[slug:engines viewerRole:EDITOR]]")
 		grace.Groups = []string{}
 		token = there.factor(t, "finishSso", there.respond(t, provider, grace), "token").Token
-		if got := memberships(token); got != "[]" {
-			t.Errorf("without the group: %s", got)
-		}
+		same(t, "without the group", memberships(token), "[]")
 
 		taken := ssotest.User{Subject: "2", Email: owner.email}
 		a := there.factor(t, "finishSso", there.respond(t, provider, taken), "token challenge { token methods }")

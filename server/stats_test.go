@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/click/visitor/visitortest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
@@ -115,16 +113,12 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 			"link.stats.source":   "1/0/0, newsletter 1/1/0, overridden 5/2/2",
 			"link.stats.status":   "302 7/3/2",
 		} {
-			if got := figures(path); got != want {
-				t.Errorf("%s: %s, want %s", path, got, want)
-			}
+			same(t, path, figures(path), want)
 		}
-		first := map[string]any{"bot": false, "referrer": "news.example", "country": nil, "device": "desktop",
+		first := any(map[string]any{"bot": false, "referrer": "news.example", "country": nil, "device": "desktop",
 			"browser": "Chrome", "os": "Windows", "language": "ne", "utmSource": "newsletter", "utmMedium": "mail",
-			"utmCampaign": "früh & spät", "utmTerm": nil, "utmContent": nil}
-		if diff := cmp.Diff(first, got.at("link.clicks.nodes.6")); diff != "" {
-			t.Errorf("the first click (-want +got):\n%s", diff)
-		}
+			"utmCampaign": "früh & spät", "utmTerm": nil, "utmContent": nil})
+		same(t, "the first click", got.at("link.clicks.nodes.6"), first)
 		for name, value := range got.at("link.clicks.nodes.2").(map[string]any) {
 			if value != nil && value != false {
 				t.Errorf("a visitor who opted out: got %s %v, want none", name, value)

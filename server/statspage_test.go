@@ -47,18 +47,12 @@ func TestStatsPage_IsServed(t *testing.T) {
 		who.publish(t, l.ID)
 		shows("a key with STATS_READ, on the public page,", statsKey.token, true)
 		a := s.expect(t, http.StatusOK, http.MethodGet, page, browser...)
-		for _, part := range []string{"news.example", "<svg", "https://example.com/campaign?&lt;script&gt;", "3 "} {
-			if !strings.Contains(a.body, part) {
-				t.Errorf("the page has no %q", part)
-			}
-		}
+		hasTexts(t, "the page", a.body, "news.example", "<svg", "https://example.com/campaign?&lt;script&gt;", "3 ")
 		if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") ||
 			strings.Contains(a.body, "<script") {
 			t.Errorf("the page may run scripts: %q", policy)
 		}
-		if n := who.getLink(t, l.ID).ClickCount; n != 3 {
-			t.Errorf("looking at stats was counted: %d clicks", n)
-		}
+		same(t, "clicks after looking at stats", who.getLink(t, l.ID).ClickCount, 3)
 		who.remove(t, l.ID)
 		s.expect(t, http.StatusNotFound, http.MethodGet, page, browser...)
 	})

@@ -59,8 +59,6 @@ func TestServer_ThrottlesRedirects(t *testing.T) {
 			}
 		}
 		s.stop()
-		if hits := chargedOf(t, b, l.ID); hits != 8 {
-			t.Errorf("%d hits are charged, want 8", hits)
-		}
+		same(t, "charged hits", chargedOf(t, b, l.ID), 8)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // tree is the data of a GraphQL answer.
@@ -43,4 +45,31 @@ func (d tree) text(path string) string {
 		return fmt.Sprint(value)
 	}
 	return ""
+}
+
+// same compares a value with the one that is wanted.
+func same[T any](t testing.TB, what string, got, want T, options ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, options...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// hasTexts expects texts in a larger one.
+func hasTexts(t testing.TB, what, all string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(all, text) {
+			t.Errorf("%s: no %q in %s", what, text, all)
+		}
+	}
+}
+
+// refuses expects one user error, with a code, at a field if it is given.
+func refuses(t testing.TB, what string, errs []userError, code string, field ...string) {
+	t.Helper()
+	if len(errs) != 1 || errs[0].Code != code ||
+		len(field) > 0 && strings.Join(errs[0].Field, ".") != strings.Join(field, ".") {
+		t.Errorf("%s: %+v, want %s at %s", what, errs, code, field)
+	}
 }

@@ -19,8 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
@@ -146,9 +144,7 @@ func TestFault_WebhooksSurviveKills(t *testing.T) {
 		})
 		want := who.feed(t, "")
 		slices.Sort(want)
-		if diff := cmp.Diff(want, r.ids()); diff != "" {
-			t.Errorf("(-feed +received):\n%s", diff)
-		}
+		same(t, "events", r.ids(), want)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.invalid > 0 {
@@ -209,11 +205,8 @@ func TestWebhooks_StopEverywhere(t *testing.T) {
 			t.Errorf("the list: %v", rows)
 		}
 		succeed(t, nodes[0].env, "webhooks", "disable", "--host", "127.0.0.1")
-		refused := who.refusal(t, "updateWebhook", "UpdateWebhookInput",
-			map[string]any{"id": webhookID, "status": "ACTIVE"})
-		if len(refused) != 1 || refused[0].Code != "UNSAFE_URL" {
-			t.Errorf("ACTIVE: %+v", refused)
-		}
+		refuses(t, "ACTIVE", who.refusal(t, "updateWebhook", "UpdateWebhookInput",
+			map[string]any{"id": webhookID, "status": "ACTIVE"}), "UNSAFE_URL")
 	})
 }
 
@@ -235,13 +228,9 @@ func TestWebhooks_VerifyWithOfficialLibraries(t *testing.T) {
 			})
 			polltest.Until(t, "the receiver accepts a test", func() bool { return who.testHook(t, webhookID) == "204" })
 			who.do(t, "rotateWebhookSecret", map[string]any{"id": webhookID})
-			if got := who.testHook(t, webhookID); got != "204" {
-				t.Errorf("with the old secret during the rotation: %s", got)
-			}
+			same(t, "with the old secret during the rotation", who.testHook(t, webhookID), "204")
 			who.do(t, "rotateWebhookSecret", map[string]any{"id": webhookID, "overlapSeconds": 0})
-			if got := who.testHook(t, webhookID); got != "401" {
-				t.Errorf("with the old secret after the rotation: %s", got)
-			}
+			same(t, "with the old secret after the rotation", who.testHook(t, webhookID), "401")
 		})
 	}
 }
