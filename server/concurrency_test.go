@@ -18,13 +18,12 @@ var spellings = []string{
 func TestCreateLink_IsIdempotentConcurrently(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		const callers = 200
 		nodes := startAll(t, b, b.nodes) // on an empty database: one migrates, the other waits
 		who := nodes[0].tenant(t, "eager")
-		got := make([]createLinkPayload, callers)
+		got := make([]createLinkPayload, 200)
 		gate := make(chan struct{})
 		var all sync.WaitGroup
-		for i := range callers {
+		for i := range got {
 			all.Go(func() {
 				<-gate
 				var err error

@@ -364,22 +364,6 @@ func (c *coded) edit(r *rand.Rand, ids []string) error {
 		map[string]any{"in": in})
 }
 
-// TestLinksAsCode_SurvivesInterruptions: a run that ends between two calls says how to undo it. See also
-// TestLinksAsCode_ConvergesDespiteEditors.
-func TestLinksAsCode_SurvivesInterruptions(t *testing.T) {
-	t.Parallel()
-	c := start(t, embedded(t)).coded(t)
-	direct := c.at
-	c.write(t, docsLink, `{key: gone, url: "https://example.com/gone"}`)
-	c.expectRun(t, 0, "apply", []string{"--yes"})
-	c.write(t, docsLink, blogLink)
-	c.at = c.interrupted(t, 1).URL
-	c.expectRun(t, 1, "apply", []string{"--yes", "--prune"}, "revertOperation")
-	c.at = direct
-	c.expectRun(t, 0, "apply", []string{"--yes", "--prune"})
-	c.expectRun(t, 0, "plan", []string{"--prune"}, "2 unchanged")
-}
-
 // TestLinksAsCode_ConvergesDespiteEditors changes between random manifests while others edit the
 // links, and ends some runs between two calls: the next run leads to the manifest, two runs at once
 // do, too, and undoing a run restores the links.
