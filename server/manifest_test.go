@@ -19,7 +19,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -530,33 +529,4 @@ func TestLinksAsCode_StopsAtChangesAfterThePlan(t *testing.T) {
 	if strings.Contains(out, "deleteLinks:") {
 		t.Errorf("the run continued: %s", out)
 	}
-}
-
-// TestFault_LinksAsCodeSurvivesKills kills the server while random manifests are applied: the next
-// run leads to each of them.
-func TestFault_LinksAsCodeSurvivesKills(t *testing.T) {
-	suitetest.Fault(t)
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b.inProcesses())
-		c := s.coded(t)
-		r := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // a test
-		for range suitetest.Size(5, 50) {
-			links := randomLinks(r)
-			for i := range 300 {
-				links = append(links, fmt.Sprintf(`{key: more-%d, url: "https://example.com/%d"}`, i, r.IntN(1000)))
-			}
-			c.write(t, links...)
-			ended := make(chan int, 1)
-			go func() {
-				_, status := c.run(t, "apply", "--yes", "--replace", "--prune")
-				ended <- status
-			}()
-			time.Sleep(time.Duration(r.IntN(600)) * time.Millisecond)
-			s.killAndRestart()
-			<-ended // with an error, unless it was faster
-			c.expectRun(t, 0, "apply", []string{"--yes", "--replace", "--prune"})
-			c.expectRun(t, 0, "plan", []string{"--prune"})
-		}
-	})
 }
