@@ -61,9 +61,7 @@ func TestInspection_ShowsWhereALinkLeads(t *testing.T) {
 		page := l.path(s) + "+"
 		private := s.expect(t, 404, http.MethodGet, page, "Accept", "text/html")
 		unknown := s.expect(t, 404, http.MethodGet, "/nothing-here+", "Accept", "text/html")
-		if unknown.body != private.body {
-			t.Error("a link that is not inspectable looks unlike an unknown one")
-		}
+		same(t, "a link that is not inspectable, like an unknown one", private.body, unknown.body)
 		who.setInspectable(t, true)
 		a := s.expect(t, 200, http.MethodGet, page, "Accept", "text/html", "Accept-Language", "de-AT,en;q=0.5")
 		if got := textOf(t, a.body, "h1"); !slices.Equal(got, []string{"www.example.com"}) {

@@ -248,9 +248,7 @@ func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 			t.Errorf("the file hides that a link has a password:\n%s", pulled)
 		}
 		c.run(t, "pull", "--owner", "site", "-o", c.file)
-		if again := readFile(t, c.file); again != pulled {
-			t.Errorf("a second pull differs:\n%s\n%s", again, pulled)
-		}
+		same(t, "a second pull", readFile(t, c.file), pulled)
 		must.NoError(t,
 			os.WriteFile(c.file, []byte(strings.ReplaceAll(pulled, "owner: \"site\"", "owner: \"other\"")), 0o600))
 		c.expectRun(t, 1, "plan", nil, "hasPassword demands a password")
@@ -260,10 +258,8 @@ func TestLinksAsCode_PullIsThePlan(t *testing.T) {
 		if !strings.Contains(pulled, `{"hasPassword":true`) {
 			t.Errorf("apply has removed the password:\n%s", pulled)
 		}
-		if none, status := c.run(t, "pull", "--owner", "nobody"); status != 0 ||
-			none != "version: 1\nowner: \"nobody\"\nlinks: []\n" {
-			t.Errorf("of nobody: %d, %s", status, none)
-		}
+		none, _ := c.run(t, "pull", "--owner", "nobody")
+		same(t, "links of nobody", none, "version: 1\nowner: \"nobody\"\nlinks: []\n")
 	})
 }
 
@@ -480,9 +476,7 @@ func TestLinksAsCode_GuideIsTrue(t *testing.T) {
 	c.key, _ = c.tenant.key(t, "LINKS_READ")
 	c.expectRun(t, 1, "plan", nil, "DOMAINS_READ")
 	c.key, _ = c.tenant.key(t, "LINKS_READ", "DOMAINS_READ")
-	if out := c.expectRun(t, 2, "plan", nil); out != blocks["text"] {
-		t.Errorf("the plan is not the printed one:\n%s", out)
-	}
+	same(t, "the printed plan", c.expectRun(t, 2, "plan", nil), blocks["text"])
 	c.expectRun(t, 1, "apply", []string{"--yes"}, "LINKS_WRITE")
 	c.key = owner
 	inWorkflow := regexp.MustCompile(`links (plan|apply) -f /links.yaml ([^>\n]*)`).

@@ -111,9 +111,7 @@ func TestQRCode_IsServed(t *testing.T) {
 			t.Errorf("HEAD: %v, %.100q", head.header, head.body)
 		}
 		who.setWorkspace(t, map[string]any{"qrStyle": nil})
-		if again := who.qrCode(t, l.ID, ""); again != plain {
-			t.Errorf("the default style gives %+v, want %+v", again, plain)
-		}
+		same(t, "the default style", who.qrCode(t, l.ID, ""), plain)
 		for _, path := range []string{l.path(s) + ".svg?qr=other", l.path(s) + ".png?qr=Flyer", l.path(s) + ".gif",
 			l.path(s) + ".svg/x", "/printed/unknown.svg"} {
 			s.expect(t, http.StatusNotFound, http.MethodGet, path)

@@ -26,9 +26,7 @@ func TestStatsPage_IsServed(t *testing.T) {
 		browser := []string{"Accept", "text/html"}
 		private := s.expect(t, http.StatusNotFound, http.MethodGet, page, browser...)
 		unknown := s.expect(t, http.StatusNotFound, http.MethodGet, "/nothing-here+", browser...)
-		if private.body != unknown.body {
-			t.Error("a link whose stats are private looks unlike one that does not exist")
-		}
+		same(t, "a link whose stats are private, like one that does not exist", private.body, unknown.body)
 		s.expect(t, http.StatusNotFound, http.MethodGet, page, "Authorization", "Bearer "+stranger.token)
 		statsKey, _ := who.key(t, "STATS_READ")
 		bothKey, _ := who.key(t, "STATS_READ", "LINKS_READ")

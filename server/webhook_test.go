@@ -46,7 +46,6 @@ func newHookReceiver(t *testing.T, fails int) *hookReceiver {
 	r := &hookReceiver{fails: fails, accepted: map[string]bool{}}
 	r.Server = httptest.NewServer(r)
 	t.Cleanup(r.Close)
-	r.Config.Handler = r
 	return r
 }
 
