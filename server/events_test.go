@@ -46,7 +46,10 @@ func (w tenant) logged(t *testing.T, list, after string) (all []loggedEvent) {
 			Workspace struct {
 				List struct {
 					Nodes    []loggedEvent
-					PageInfo struct{ HasNextPage bool }
+					PageInfo struct {
+						HasNextPage bool
+						EndCursor   string
+					}
 				}
 			}
 		}
@@ -55,11 +58,9 @@ func (w tenant) logged(t *testing.T, list, after string) (all []loggedEvent) {
 			variables["a"] = after
 		}
 		w.must(t, &got, `query ($w: ID!, $a: String) { workspace(by: {id: $w}) { list: `+list+`(first: 100, after: $a) {
-			nodes { id type } pageInfo { hasNextPage } } } }`, variables)
+			nodes { id type } pageInfo { hasNextPage endCursor } } } }`, variables)
 		page := got.Workspace.List
-		if all, hasNext = append(all, page.Nodes...), page.PageInfo.HasNextPage; hasNext {
-			after = all[len(all)-1].ID
-		}
+		all, after, hasNext = append(all, page.Nodes...), page.PageInfo.EndCursor, page.PageInfo.HasNextPage
 	}
 	return all
 }
