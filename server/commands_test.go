@@ -145,7 +145,8 @@ func TestDemoCommand_CreatesData(t *testing.T) {
 	out, stderr, status := command(t, nil, "", "demo", good, "https://example.com/a", "https://EXAMPLE.com/a/",
 		"ftp://example.com/")
 	hasTexts(t, "the demo", out, "\n"+good+"\n", "is the same page as one before")
-	if status != 1 || !strings.Contains(stderr, "ftp://example.com/: ") || strings.Contains(out, "Every step succeeded") {
+	if status != 1 || !strings.Contains(stderr, "ftp://example.com/: ") ||
+		strings.Contains(out, "Every step succeeded") {
 		t.Errorf("a URL that is refused: exit status %d, %q\n%s", status, stderr, out)
 	}
 }
