@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
@@ -80,13 +78,11 @@ func TestBlockDisable_FindsEveryURL(t *testing.T) {
 			map[string]any{"id": domainID, "rootUrl": evil}), "UNSAFE_URL", "rootUrl")
 		events := append(who.operatorEvents(t), other.operatorEvents(t)...)
 		slices.Sort(events)
-		if diff := gocmp.Diff([]string{
+		same(t, "the audit logs", events, []string{
 			`DOMAIN_UPDATED {"fields":["rootUrl","endedUrl","faviconUrl"],"host":"careless.example.com"}`,
 			"LINK_DISABLED {}", "LINK_DISABLED {}", "LINK_DISABLED {}", "LINK_DISABLED {}", "LINK_DISABLED {}",
 			`WORKSPACE_UPDATED {"endedUrl":null}`, `WORKSPACE_UPDATED {"notFoundUrl":null}`,
-		}, events); diff != "" {
-			t.Errorf("the audit logs (-want +got):\n%s", diff)
-		}
+		})
 		if out := succeed(t, s.env, "block", "enable", "evil.example"); !strings.HasPrefix(out, "enabled 5 links;") {
 			t.Errorf("block enable: %q", out)
 		}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -90,27 +89,23 @@ func TestCard_IsShownToPreviewCrawlers(t *testing.T) {
 		}
 		a := s.expect(t, 200, http.MethodGet, l.path(s), "User-Agent", crawlers[0])
 		site := must.Value(url.Parse(l.ShortURL))(t).Hostname()
-		if diff := cmp.Diff(map[string]string{
+		same(t, "the card", metaOf(t, a.body), map[string]string{
 			"": "", "title": "A title", "description": "A description of it", "og:type": "website",
 			"og:site_name": site, "og:url": l.ShortURL, "og:title": "A title",
 			"og:description": "A description of it", "og:image": "https://images.example/a.png?b=1&c=2",
 			"og:image:alt": "A picture", "twitter:card": "summary_large_image", "twitter:title": "A title",
 			"twitter:description": "A description of it", "twitter:image": "https://images.example/a.png?b=1&c=2",
 			"twitter:image:alt": "A picture",
-		}, metaOf(t, a.body)); diff != "" {
-			t.Errorf("the card (-want +got):\n%s", diff)
-		}
+		})
 		a.header.Del("Date")
 		a.header.Del("Content-Length")
-		if diff := cmp.Diff(http.Header{
+		same(t, "its headers", a.header, http.Header{
 			"Cache-Control": {"private, no-store"}, "Content-Type": {"text/html; charset=utf-8"},
 			"Content-Security-Policy": {"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors " +
 				"'none'; sandbox"},
 			"Referrer-Policy": {"no-referrer"}, "Vary": {"User-Agent"}, "X-Content-Type-Options": {"nosniff"},
 			"X-Robots-Tag": {"noindex"},
-		}, a.header); diff != "" {
-			t.Errorf("its headers (-want +got):\n%s", diff)
-		}
+		})
 		for _, agent := range browsers {
 			a := s.expect(t, 302, http.MethodGet, l.path(s), "User-Agent", agent)
 			if a.header.Get("Location") != destination {
@@ -136,12 +131,10 @@ func TestCard_IsShownToPreviewCrawlers(t *testing.T) {
 		r := must.Value(s.newRequest(http.MethodGet, "/shared?a=b", "", "User-Agent", "Twitterbot/1.0"))(t)
 		r.Host = "links.example.com"
 		a = must.Value(s.deliver(r))(t)
-		if diff := cmp.Diff(map[string]string{
+		same(t, "the card at the domain", metaOf(t, a.body), map[string]string{
 			"": "", "title": "B", "og:type": "website", "og:site_name": "links.example.com", "og:title": "B",
 			"og:url": "https://links.example.com/shared", "twitter:card": "summary", "twitter:title": "B",
-		}, metaOf(t, a.body)); diff != "" {
-			t.Errorf("the card at the domain (-want +got):\n%s", diff)
-		}
+		})
 	})
 }
 
@@ -166,9 +159,7 @@ func TestCard_KeepsMarkupAsText(t *testing.T) {
 		`<noscript><b>`,
 	} {
 		page := show(text)
-		if diff := cmp.Diff(want, elementsOf(t, page)); diff != "" {
-			t.Errorf("%s changes the page (-want +got):\n%s", text, diff)
-		}
+		same(t, "the page with "+text, elementsOf(t, page), want)
 		meta := metaOf(t, page)
 		for _, name := range strings.Fields("title description og:title og:description og:image:alt twitter:title " +
 			"twitter:description twitter:image:alt") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -69,9 +70,8 @@ func (s *server) compareHidden(t *testing.T, code, name string, headers []string
 			}
 			got := must.Value(s.request(method, "/owner/"+code+suffix, "", headers...))(t)
 			want := must.Value(s.request(method, "/owner/never"+suffix, "", headers...))(t)
-			if diff := cmp.Diff(want.visible(), got.visible(), cmp.AllowUnexported(answer{})); diff != "" {
-				t.Errorf("%s /owner/%s%s, %s (-unknown +got):\n%s", method, code, suffix, name, diff)
-			}
+			same(t, fmt.Sprint(method, " ", code, suffix, ", ", name), got.visible(), want.visible(),
+				cmp.AllowUnexported(answer{}))
 		}
 	}
 }

@@ -43,12 +43,8 @@ func TestMemoryLimit_RespectsContainer(t *testing.T) {
 		"large container":          {8 << 30, 0, 128 << 20, 256 << 20},
 		"large, large heap":        {8 << 30, 7 << 30, 128 << 20, 6<<30 - 128<<20},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := memoryOf(c, tc.container)
-			if cached, limit := m.cachedLinks(), m.limit(tc.alive); cached != tc.cached || limit != tc.limit {
-				t.Errorf("%d bytes of links and a limit of %d, want %d and %d", cached, limit, tc.cached, tc.limit)
-			}
-		})
+		m := memoryOf(c, tc.container)
+		same(t, name+": links", m.cachedLinks(), tc.cached)
+		same(t, name+": the limit", m.limit(tc.alive), tc.limit)
 	}
 }

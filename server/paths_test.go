@@ -42,9 +42,7 @@ func TestServer_AnswersAlikeOnEveryPath(t *testing.T) {
 				others := map[string]answer{"net/http": ask(fast, "Pragma: no-cache\r\n"),
 					"http.ServeMux": ask(mux, "")}
 				for name, other := range others {
-					if diff := cmp.Diff(got, other, cmp.AllowUnexported(answer{})); diff != "" {
-						t.Errorf("%s %s (-fast path +%s):\n%s", method, path, name, diff)
-					}
+					same(t, method+" "+path+" by "+name, other, got, cmp.AllowUnexported(answer{}))
 				}
 			}
 		}

@@ -125,39 +125,3 @@ func TestUsersDisable_ReachesEveryNode(t *testing.T) {
 		}
 	})
 }
-
-// TestUnverified_ReadsOnly where the server sends mail, until the address is verified.
-func TestUnverified_ReadsOnly(t *testing.T) {
-	t.Parallel()
-	s := start(t, embedded(t))
-	owner := s.tenant(t, "owner")
-	link := owner.shorten(t, "https://example.com/")
-	mail := newMailbox(t)
-	s.stop()
-	s.env = append(s.env, "LINKFORGE_SMTP_URL=smtp://"+mail.address+"?tls=off",
-		"LINKFORGE_MAIL_FROM=no-reply@example.com")
-	s.again()
-	for _, verified := range []bool{false, true} {
-		for name, in := range map[string]map[string]any{
-			"createWorkspace": {"name": "X", "slug": "another"},
-			"createLink":      {"workspaceId": owner.workspaceID, "url": "https://example.com/2"},
-			"updateLink":      {"id": link.Link.ID, "title": "X"},
-			"inviteMember":    {"workspaceId": owner.workspaceID, "email": "x@example.com", "role": "VIEWER"},
-			"createApiKey": {"workspaceId": owner.workspaceID, "name": "x",
-				"scopes": []string{"LINKS_READ"}},
-		} {
-			query := fmt.Sprintf("mutation ($in: %s%sInput!) { %s(input: $in) { errors { code } } }",
-				strings.ToUpper(name[:1]), name[1:], name)
-			a, err := owner.run(query, map[string]any{"in": in})
-			isRefused := a.code() == "FORBIDDEN" && strings.Contains(a.body, "verifyEmail")
-			if err != nil || isRefused == verified {
-				t.Errorf("verified %t: %s: %+v, %v", verified, name, a, err)
-			}
-		}
-		owner.getLink(t, link.Link.ID)
-		if !verified {
-			owner.do(t, "requestEmailVerification", map[string]any{"email": owner.email})
-			owner.do(t, "verifyEmail", map[string]any{"token": mail.token(t, owner.email)})
-		}
-	}
-}
