@@ -1,8 +1,6 @@
 package main
 
 import (
-	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,9 +10,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/proctest"
 )
 
@@ -43,42 +39,6 @@ func TestHealthcheckCommand_ReportsReadiness(t *testing.T) {
 	same(t, "of a ready server", succeed(t, s.env, "healthcheck"), "ready\n")
 	s.stop()
 	declined(t, s.env, "does not respond", "healthcheck")
-}
-
-// TestReadiness_FailsWithoutDatabase stops the database of a running server, and starts it again: the
-// server continues, and reports the problem.
-func TestReadiness_FailsWithoutDatabase(t *testing.T) {
-	t.Parallel()
-	b := production(t)
-	b.fails = true
-	s := start(t, b)
-	d := must.Value(b.open())(t)
-	var name string
-	must.NoError(t, d.NewSelect().ColumnExpr("current_database()").Scan(t.Context(), &name))
-	d.Close()
-	outside := must.Value(db.OpenPostgres(os.Getenv(dbtest.DatabaseURL), 1))(t)
-	defer outside.Close()
-	run := func(statement string) {
-		t.Helper()
-		must.Value(outside.ExecContext(db.AsOwner(t.Context()), statement))(t)
-	}
-	run("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false")
-	run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
-	for range 3 { // links in memory keep redirecting, so the node must stay in the proxy's pool
-		if a := s.expect(t, http.StatusOK, http.MethodGet,
-			"/readyz"); a.body != "ready; the database does not answer\n" {
-			t.Errorf("readyz: %s", a.body)
-		}
-		s.expect(t, http.StatusOK, http.MethodGet, "/livez")
-	}
-	if _, stderr, status := command(t, s.env, "", "healthcheck"); status != 0 {
-		t.Errorf("healthcheck: exit status %d, %q", status, stderr)
-	}
-	run("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true")
-	polltest.Until(t, "the database answers", func() bool {
-		a, err := s.get("/readyz")
-		return err == nil && a.body == "ready\n"
-	})
 }
 
 func TestMigrateCommand_MovesTheSchema(t *testing.T) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -71,53 +70,6 @@ func TestStart_RefusesWhatOthersUse(t *testing.T) {
 			t.Errorf("another cell: %s", said)
 		}
 		s.again()
-	})
-}
-
-// TestCodeSecret_IsReplacedNodeByNode replaces the code secret as docs/OPERATIONS.md describes it:
-// existing short URLs keep working, and while some nodes have the new secret and others do not, all
-// create links.
-func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		const newSecret = "the second code secret of these tests which is long enough"
-		nodes := startAll(t, b, b.nodes)
-		who := nodes[0].tenant(t, "rotating")
-		paths := map[string]bool{}
-		shorten := func() {
-			t.Helper()
-			for _, node := range nodes {
-				for n := range 10 {
-					made := who.onServer(node).shorten(t, fmt.Sprint("https://example.com/", n), "strategy", "COUNTER")
-					paths[made.Link.path(node)] = true
-				}
-			}
-		}
-		shorten()
-		for _, node := range nodes {
-			node.stop()
-			previous, separator := codeSecret, "\n" // it has a comma
-			if b.nodes == 1 {
-				previous, separator = readFile(t, filepath.Join(folderOf(node.env), "code.secret")), ","
-			}
-			node.env = append(slices.Clone(node.env), "LINKFORGE_CODE_SECRET="+newSecret+separator+previous)
-			node.again()
-			shorten()
-		}
-		if want := 10 * b.nodes * (b.nodes + 1); len(paths) != want {
-			t.Errorf("%d short URLs for %d links", len(paths), want)
-		}
-		for path := range paths {
-			for _, node := range nodes {
-				node.expect(t, http.StatusFound, http.MethodGet, path)
-			}
-		}
-		nodes[0].stop()
-		said := failing(t, append(slices.Clone(nodes[0].env), "LINKFORGE_CODE_SECRET="+newSecret)...)
-		if !strings.Contains(said, "LINKFORGE_CODE_SECRET") || strings.Contains(said, newSecret) {
-			t.Errorf("without the previous secret: %s", said)
-		}
-		nodes[0].again()
 	})
 }
 
