@@ -16,10 +16,6 @@ func TestBanner_HidesSecrets(t *testing.T) {
 		"postgres://" + marker + ":1?" + marker + "@a/name":                                  "(configured)",
 		"postgres://me@a/name?password=" + marker + "&passfile=/" + marker + "/x&sslmode=no": "a/name",
 	} {
-		t.Run(u, func(t *testing.T) {
-			if got := whereabouts(u); got != want {
-				t.Errorf("%s is announced as %s, want %s", u, got, want)
-			}
-		})
+		same(t, u, whereabouts(u), want)
 	}
 }

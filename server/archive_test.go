@@ -1,25 +1,17 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
@@ -45,23 +37,13 @@ const exportedFields = `id status done total failure { code message } report { .
 // export exports a workspace, and returns the task when it has ended.
 func (c client) export(t *testing.T, workspaceID string, sections ...string) (it exported) {
 	t.Helper()
-	var got struct {
-		ExportWorkspace struct {
-			Task   *struct{ ID string }
-			Errors []problem
-		}
-	}
 	in := map[string]any{"workspaceId": workspaceID}
 	if sections != nil {
 		in["sections"] = sections
 	}
-	c.must(t, &got,
-		`mutation ($in: ExportWorkspaceInput!) { exportWorkspace(input: $in) { task { id } errors { message code } } }`,
-		map[string]any{"in": in})
-	if got.ExportWorkspace.Task == nil {
-		t.Fatalf("%+v", got)
-	}
-	return c.exportOf(t, got.ExportWorkspace.Task.ID)
+	got := c.ask(t, `mutation ($in: ExportWorkspaceInput!) { exportWorkspace(input: $in) { task { id }
+		errors { message code } } }`, map[string]any{"in": in})
+	return c.exportOf(t, got.text("exportWorkspace.task.id"))
 }
 
 // exportOf waits for the end of an export.
@@ -83,32 +65,26 @@ func (c client) exportOf(t *testing.T, taskID string) (it exported) {
 // archive downloads an archive.
 func (s *server) archive(t *testing.T, it exported) []byte {
 	t.Helper()
-	r := must.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, s.here(*it.Report.URL), nil))(t)
-	response := must.Value(http.DefaultClient.Do(r))(t)
-	defer response.Body.Close()
-	content := must.Value(io.ReadAll(response.Body))(t)
-	if sum := sha256.Sum256(content); response.StatusCode != http.StatusOK ||
-		hex.EncodeToString(sum[:]) != it.Report.SHA256 ||
-		int64(len(content)) != it.Report.Bytes {
-		t.Fatalf("the download answers %d with %d bytes and the hash %x, want %d and %s", response.StatusCode,
-			len(content), sum,
-			it.Report.Bytes, it.Report.SHA256)
+	a := s.expect(t, http.StatusOK, http.MethodGet, strings.TrimPrefix(*it.Report.URL, s.public))
+	if hash := hashOf(a.body); hash != it.Report.SHA256 || int64(len(a.body)) != it.Report.Bytes {
+		t.Fatalf("%d bytes with the hash %s, want %d and %s", len(a.body), hash, it.Report.Bytes, it.Report.SHA256)
 	}
-	return content
+	return []byte(a.body)
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // filesOf returns the files of an archive.
 func filesOf(t *testing.T, archive []byte) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for entries := tar.NewReader(must.Value(gzip.NewReader(bytes.NewReader(archive)))(t)); ; {
-		header, err := entries.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		must.NoError(t, err)
-		files[header.Name] = string(must.Value(io.ReadAll(entries))(t))
+	for _, e := range entriesOf(t, archive) {
+		files[e.Name] = string(e.content)
 	}
+	return files
 }
 
 // recordsOf returns the records of a section.
@@ -175,32 +151,19 @@ func withoutIDs(value any) any {
 // fill creates links of all kinds, with folders.
 func (c tenant) fill(t *testing.T, s *server) {
 	t.Helper()
-	var folder struct {
-		A, Empty struct{ Folder struct{ ID string } }
-	}
-	c.must(t, &folder, `mutation ($w: ID!) { a: createFolder(input: {workspaceId: $w, name: "März"}) { folder { id } }
-		empty: createFolder(input: {workspaceId: $w, name: "empty"}) { folder { id } } }`,
-		map[string]any{"w": c.workspaceID})
-	to := func(path string, more map[string]any) map[string]any {
-		link := map[string]any{"url": "https://example.com/" + path}
-		for name, value := range more {
-			link[name] = value
-		}
-		return link
-	}
+	folder := c.folder(t, "März")
+	c.folder(t, "empty")
 	custom := func(code string, more map[string]any) map[string]any {
-		link := to(code, map[string]any{"strategy": "CUSTOM", "customCode": code})
-		for name, value := range more {
-			link[name] = value
-		}
+		link := map[string]any{"url": "https://example.com/" + code, "strategy": "CUSTOM", "customCode": code}
+		maps.Copy(link, more)
 		return link
 	}
 	links := []any{
-		to("plain?a=1#b", nil), to("counter", map[string]any{"strategy": "COUNTER"}),
-		to("random", map[string]any{"strategy": "RANDOM"}),
+		map[string]any{"url": "https://example.com/plain?a=1#b"},
+		map[string]any{"url": "https://example.com/counter", "strategy": "COUNTER"},
+		map[string]any{"url": "https://example.com/random", "strategy": "RANDOM"},
 		custom("texts", map[string]any{
-			"title": "Ein „Titel“ <b>", "note": "one\ntwo", "tags": []any{"b", "Á", "a,b|c"},
-			"folderId":   folder.A.Folder.ID,
+			"title": "Ein „Titel“ <b>", "note": "one\ntwo", "tags": []any{"b", "Á", "a,b|c"}, "folderId": folder,
 			"externalId": "crm/1", "metadata": []any{map[string]any{"key": "team", "value": "growth"},
 				map[string]any{"key": "empty", "value": ""}},
 		}),
@@ -226,38 +189,21 @@ func (c tenant) fill(t *testing.T, s *server) {
 				"status": 302}},
 		}}),
 	}
-	var created struct {
-		CreateLinks struct {
-			Results []struct {
-				Link   *struct{ ID, Code string }
-				Errors []problem
-			}
-			Errors []problem
+	created := c.ask(t, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id }
+		errors { message code field } } errors { message code field } } }`,
+		map[string]any{"in": map[string]any{"workspaceId": c.workspaceID, "links": links}})
+	for i := range links {
+		if created.at(fmt.Sprintf("createLinks.results.%d.link", i)) == nil {
+			t.Fatalf("%v", created)
 		}
 	}
-	c.must(t, &created,
-		`mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id code } errors { message
-			code field } }
-		errors { message code field } } }`, map[string]any{"in": map[string]any{"workspaceId": c.workspaceID,
-			"links": links}})
-	for i, r := range created.CreateLinks.Results {
-		if r.Link == nil {
-			t.Fatalf("%v: %+v", links[i], r.Errors)
-		}
-		if r.Link.Code == "gone" {
-			c.do(t, "deleteLink", map[string]any{"id": r.Link.ID})
-		}
-	}
-	if created.CreateLinks.Errors != nil && len(created.CreateLinks.Errors) > 0 {
-		t.Fatalf("%+v", created.CreateLinks.Errors)
-	}
+	c.do(t, "deleteLink", map[string]any{"id": created.at("createLinks.results.8.link.id")})
 	for _, path := range []string{"limit", "limit", "used"} {
 		s.expect(t, http.StatusFound, http.MethodGet, "/"+c.slug+"/"+path)
 	}
-	taskID, uploadURL := c.createImport(t,
-		map[string]any{"workspaceId": c.workspaceID, "source": "CSV", "label": "old", "dryRun": false})
-	s.upload(t, uploadURL, []byte("id,code,url,clicks\n7,from-old,https://example.com/from-old,9\n"))
-	if got := outcomes(c.ended(t, taskID)); got != "SUCCEEDED 1 of 1: CREATED 1" {
+	got := outcomes(c.importCSV(t, map[string]any{"label": "old", "dryRun": false},
+		"id,code,url,clicks\n7,from-old,https://example.com/from-old,9\n"))
+	if got != "SUCCEEDED 1 of 1: CREATED 1" {
 		t.Fatal(got)
 	}
 }
@@ -286,21 +232,7 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 		s := start(t, b)
 		ada, grace := s.tenant(t, "ada"), s.tenant(t, "grace")
 		ada.fill(t, s)
-		polltest.Until(t, "the clicks are counted", func() bool {
-			var got struct {
-				Workspace struct {
-					Links struct{ Nodes []struct{ ClickCount int64 } }
-				}
-			}
-			ada.must(t, &got,
-				`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 50) { nodes { clickCount } } } }`,
-				map[string]any{"w": ada.workspaceID})
-			n := int64(0)
-			for _, l := range got.Workspace.Links.Nodes {
-				n += l.ClickCount
-			}
-			return n == 3
-		})
+		polltest.Until(t, "the clicks are counted", func() bool { return b.countClicks(t, "") == 3 })
 		first := ada.export(t, ada.workspaceID)
 		if first.Done == 0 || first.Done != first.Total || first.Report.RemovedAt == nil {
 			t.Errorf("%+v", first)
@@ -310,15 +242,13 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 		if n := len(recordsOf(t, files, "links")); n != 11 {
 			t.Fatalf("the archive has %d links: %v", n, files["links/00001.jsonl"])
 		}
-		if got := fmt.Sprint(recordsOf(t, files, "members")); got != "[map[email:ada@example.com role:OWNER]]" {
-			t.Errorf("members: %s", got)
-		}
+		same(t, "members", fmt.Sprint(recordsOf(t, files, "members")), "[map[email:ada@example.com role:OWNER]]")
 		if n := len(recordsOf(t, files, "versions")); n != 12 { // and one of the deleted link
 			t.Errorf("%d versions", n)
 		}
 		all := ada.export(t, ada.workspaceID, "CLICKS", "AUDIT", "LINKS")
-		if got := filesOf(t,
-			s.archive(t, all)); strings.Count(got["clicks/"+time.Now().UTC().Format("2006-01")+".jsonl"], "\n") != 3 ||
+		got := filesOf(t, s.archive(t, all))
+		if strings.Count(got["clicks/"+time.Now().UTC().Format("2006-01")+".jsonl"], "\n") != 3 ||
 			!strings.Contains(got["audit/00001.jsonl"], `"WORKSPACE_CREATED"`) || len(got) != 4 {
 			t.Errorf("all sections: %v", got)
 		}
@@ -326,54 +256,39 @@ func TestArchive_RestoresWorkspaces(t *testing.T) {
 			t.Errorf("the hash of an unchanged section differs: %v, %v", first.Report.Sections, got)
 		}
 
-		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks "+
-			"APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
-			t.Errorf("into its own workspace: %s", got)
+		imports := func(when string, into tenant, want string) {
+			t.Helper()
+			want = "SUCCEEDED 11 of 11: " + want +
+				"[{maxClicks APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]"
+			same(t, when, into.importArchive(t, s, archive), want)
 		}
-		changed := recordsOf(t, files, "links")[0]["id"]
-		ada.must(t, &struct{}{},
-			`mutation ($id: ID!) { updateLink(input: {id: $id, title: "changed"}) { errors { code } } }`,
-			map[string]any{"id": changed})
-		if got := ada.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 10, SKIPPED 1[{maxClicks "+
-			"APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
-			t.Errorf("after a change: %s", got)
-		}
-		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: CREATED 9, CLOSED 2[{maxClicks "+
-			"APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
-			t.Errorf("into an empty workspace: %s", got)
-		}
-		if got := grace.importArchive(t, s, archive); got != "SUCCEEDED 11 of 11: UNCHANGED 11[{maxClicks "+
-			"APPROXIMATED} {routing.rules.targets.maxClicks APPROXIMATED}]" {
-			t.Errorf("again: %s", got)
-		}
-		root := func(code string) int { return must.Value(s.get("/" + code))(t).status }
+		imports("into its own workspace", ada, "UNCHANGED 11")
+		ada.do(t, "updateLink", map[string]any{"id": recordsOf(t, files, "links")[0]["id"], "title": "changed"})
+		imports("after a change", ada, "UNCHANGED 10, SKIPPED 1")
+		imports("into an empty workspace", grace, "CREATED 9, CLOSED 2")
+		imports("again", grace, "UNCHANGED 11")
 		var moved string
 		for _, l := range recordsOf(t, files, "links") {
 			if l["strategy"] == "COUNTER" {
 				moved = l["code"].(string)
 			}
 		}
-		if out := succeed(t, s.env, "workspaces", "restore-root-codes", "grace"); !strings.Contains(out,
-			"grace: 0 more codes") {
+		restore := []string{"workspaces", "restore-root-codes", "grace"}
+		if out := succeed(t, s.env, restore...); !strings.Contains(out, "grace: 0 more codes") {
 			t.Errorf("while the other workspace has the codes: %s", out)
 		}
-		d := must.Value(b.open())(t)
-		defer d.Close()
-		must.Value(d.NewUpdate().Table("links").Set("root_code = NULL").Where("workspace_id = ?", ada.workspaceID).
-			Exec(db.AsSystem(t.Context())))(t)
-		if out := succeed(t, s.env, "workspaces", "restore-root-codes", "grace"); !strings.Contains(out,
-			"grace: 3 more codes") {
+		execute(t, b, "UPDATE links SET root_code = NULL WHERE workspace_id = ?", ada.workspaceID)
+		if out := succeed(t, s.env, restore...); !strings.Contains(out, "grace: 3 more codes") {
 			t.Errorf("root codes: %s", out)
 		}
-		polltest.Until(t, "the code works at the root", func() bool { return root(moved) == http.StatusFound })
+		polltest.Until(t, "the code works at the root", func() bool {
+			return must.Value(s.get("/"+moved))(t).status == http.StatusFound
+		})
 		second := filesOf(t, s.archive(t, grace.export(t, grace.workspaceID)))
 		// which is created deleted, without a limit
 		isUsed := func(l map[string]any) bool { return l["code"] == "used" }
-		want := slices.DeleteFunc(normalLinks(t, files), isUsed)
-		got := slices.DeleteFunc(normalLinks(t, second), isUsed)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the archive of the copy (-want +got):\n%s", diff)
-		}
+		before := slices.DeleteFunc(normalLinks(t, files), isUsed)
+		same(t, "the archive of the copy", slices.DeleteFunc(normalLinks(t, second), isUsed), before)
 	})
 }
 
@@ -387,46 +302,27 @@ func TestArchive_IsDownloadedInRanges(t *testing.T) {
 		it := c.export(t, c.workspaceID)
 		var urls []string
 		for range 3 {
-			urls = append(urls, s.here(*c.exportOf(t, it.ID).Report.URL))
+			urls = append(urls, strings.TrimPrefix(*c.exportOf(t, it.ID).Report.URL, s.public))
 		}
-		get := func(url string, header ...string) *http.Response {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			t.Cleanup(cancel)
-			r := must.Value(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))(t)
-			for i := 0; i < len(header); i += 2 {
-				r.Header.Set(header[i], header[i+1])
-			}
-			response := must.Value(http.DefaultClient.Do(r))(t)
-			t.Cleanup(func() { response.Body.Close() })
-			return response
+		get := func(status int, url string, headers ...string) answer {
+			t.Helper()
+			return s.expect(t, status, http.MethodGet, url, headers...)
 		}
-		sum, size := sha256.New(), (it.Report.Bytes+999)/1000
+		tag, content, size := `"`+it.Report.SHA256+`"`, "", (it.Report.Bytes+999)/1000
 		for i := int64(0); i*size < it.Report.Bytes; i++ {
-			part := get(urls[i%3], "Range", fmt.Sprintf("bytes=%d-%d", i*size, (i+1)*size-1), "If-Range",
-				`"`+it.Report.SHA256+`"`)
-			if part.StatusCode != http.StatusPartialContent {
-				t.Fatalf("range %d: %d", i, part.StatusCode)
-			}
-			_ = must.Value(io.Copy(sum, part.Body))(t)
+			content += get(http.StatusPartialContent, urls[i%3], "Range",
+				fmt.Sprintf("bytes=%d-%d", i*size, (i+1)*size-1), "If-Range", tag).body
 		}
-		if got := hex.EncodeToString(sum.Sum(nil)); got != it.Report.SHA256 {
+		if got := hashOf(content); got != it.Report.SHA256 {
 			t.Errorf("the ranges have the hash %s, want %s", got, it.Report.SHA256)
 		}
-		whole := get(urls[0], "Range", "bytes=0-9", "If-Range", `"other"`)
-		if whole.StatusCode != http.StatusOK || whole.Header.Get("ETag") != `"`+it.Report.SHA256+`"` ||
-			whole.Header.Get("Accept-Ranges") != "bytes" {
-			t.Errorf("another archive's range: %d %v", whole.StatusCode, whole.Header)
+		whole := get(http.StatusOK, urls[0], "Range", "bytes=0-9", "If-Range", `"other"`)
+		if whole.header.Get("ETag") != tag || whole.header.Get("Accept-Ranges") != "bytes" {
+			t.Errorf("another archive's range: %v", whole.header)
 		}
-		if none := get(urls[0], "Range",
-			fmt.Sprintf("bytes=%d-", it.Report.Bytes)); none.StatusCode != http.StatusRequestedRangeNotSatisfiable {
-			t.Errorf("a range behind the end: %d", none.StatusCode)
-		}
-		if unknown := get(urls[0] + "A"); unknown.StatusCode != http.StatusNotFound {
-			t.Errorf("another signature: %d", unknown.StatusCode)
-		}
-		c.must(t, &struct{}{}, `mutation { logout(input: {}) { errors { code } } }`, nil)
-		if ended := get(urls[0]); ended.StatusCode != http.StatusGone {
-			t.Errorf("after the log-out: %d", ended.StatusCode)
-		}
+		get(http.StatusRequestedRangeNotSatisfiable, urls[0], "Range", fmt.Sprintf("bytes=%d-", it.Report.Bytes))
+		get(http.StatusNotFound, urls[0]+"A") // another signature
+		c.do(t, "logout", map[string]any{})
+		get(http.StatusGone, urls[0])
 	})
 }

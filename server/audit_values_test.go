@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // wantLoggedValues looks for the values before and after changes of settings, roles, domains and templates.
@@ -13,52 +11,42 @@ func wantLoggedValues(t *testing.T, node *server) {
 	t.Helper()
 	host, guest := node.tenant(t, "valued"), node.tenant(t, "guest")
 	host.admit(t, guest, "VIEWER")
-	var made struct {
-		AddDomain         struct{ Domain struct{ ID string } }
-		CreateUtmTemplate struct{ UtmTemplate struct{ ID string } }
-	}
-	host.must(t, &made, `mutation ($w: ID!, $u: ID!) {
+	made := host.ask(t, `mutation ($w: ID!, $u: ID!) {
 			updateWorkspace(input: {id: $w, name: "New", defaultRedirectStatus: 307,
 				endedUrl: "https://example.com/ended"}) { errors { code } }
 			updateMemberRole(input: {workspaceId: $w, userId: $u, role: EDITOR}) { errors { code } }
 			addDomain(input: {workspaceId: $w, host: "values.example.net"}) { domain { id } }
 			createUtmTemplate(input: {workspaceId: $w, name: "Mail", utm: {source: "mail"}}) { utmTemplate { id } } }`,
 		map[string]any{"w": host.workspaceID, "u": guest.id})
-	host.must(t, new(any), `mutation ($d: ID!, $t: ID!) {
+	host.ask(t, `mutation ($d: ID!, $t: ID!) {
 			updateDomain(input: {id: $d, indexable: true}) { errors { code } }
 			updateUtmTemplate(input: {id: $t, name: "Post"}) { errors { code } }
 			deleteUtmTemplate(input: {id: $t}) { errors { code } } }`,
-		map[string]any{"d": made.AddDomain.Domain.ID, "t": made.CreateUtmTemplate.UtmTemplate.ID})
+		map[string]any{"d": made.at("addDomain.domain.id"), "t": made.at("createUtmTemplate.utmTemplate.id")})
 	var got struct {
 		Workspace struct {
 			AuditLog struct {
-				Edges []struct {
-					Node struct {
-						Type    string
-						Changes []struct{ Field, Before, After string }
-					}
+				Nodes []struct {
+					Type    string
+					Changes []struct{ Field, Before, After string }
 				}
 			}
 		}
 	}
-	host.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 100) { edges { node { type changes {
-			field before after } } } } } }`, map[string]any{"w": host.workspaceID})
+	host.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 100) { nodes { type changes {
+			field before after } } } } }`, map[string]any{"w": host.workspaceID})
 	var changes []string
-	for _, edge := range slices.Backward(got.Workspace.AuditLog.Edges) {
-		for _, c := range edge.Node.Changes {
-			changes = append(changes, fmt.Sprintf("%s %s %s %s", edge.Node.Type, c.Field, c.Before, c.After))
+	for _, e := range slices.Backward(got.Workspace.AuditLog.Nodes) {
+		for _, c := range e.Changes {
+			changes = append(changes, fmt.Sprintf("%s %s %s %s", e.Type, c.Field, c.Before, c.After))
 		}
 	}
 	want := []string{
 		`WORKSPACE_UPDATED name "valued" "New"`, `WORKSPACE_UPDATED defaultRedirectStatus 302 307`,
-		`WORKSPACE_UPDATED endedUrl null "https://example.com/ended"`,
-		`MEMBER_ROLE_UPDATED role "VIEWER" "EDITOR"`,
+		`WORKSPACE_UPDATED endedUrl null "https://example.com/ended"`, `MEMBER_ROLE_UPDATED role "VIEWER" "EDITOR"`,
 		`UTM_TEMPLATE_CREATED name null "Mail"`, `UTM_TEMPLATE_CREATED utm null {"source":"mail"}`,
-		`DOMAIN_UPDATED indexable false true`,
-		`UTM_TEMPLATE_UPDATED name "Mail" "Post"`,
+		`DOMAIN_UPDATED indexable false true`, `UTM_TEMPLATE_UPDATED name "Mail" "Post"`,
 		`UTM_TEMPLATE_DELETED name "Post" null`, `UTM_TEMPLATE_DELETED utm {"source":"mail"} null`,
 	}
-	if diff := cmp.Diff(want, changes); diff != "" {
-		t.Errorf("changes in the audit log (-want +got):\n%s", diff)
-	}
+	same(t, "changes in the audit log", changes, want)
 }

@@ -1,20 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/click/clickhouse"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
@@ -78,10 +71,7 @@ func TestClickHouse_IsAway(t *testing.T) {
 	who := node.tenant(t, "away")
 	l := who.shorten(t, "https://example.com/popular").Link
 	v := gather(t, node, l.path(node), 8, breath)
-	polltest.Until(t, "clicks are counted", func() bool {
-		total, _, _ := clicksOf(t, b, l.ID)
-		return total > 0
-	})
+	polltest.Until(t, "clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount > 0 })
 	engine.Kill()
 	before := v.seen.Load()
 	polltest.Elapse(suitetest.Size(2*time.Second, 10*time.Minute))
@@ -94,9 +84,7 @@ func TestClickHouse_IsAway(t *testing.T) {
 	if took := time.Since(began); a.code() != "UNAVAILABLE" || took > bounded(2*time.Second) {
 		t.Errorf("stats after %s: %s", took, a.body)
 	}
-	var counted struct{ Link struct{ ClickCount int64 } }
-	who.must(t, &counted, `query ($id: ID!) { link(by: {id: $id}) { clickCount } }`, map[string]any{"id": l.ID})
-	if counted.Link.ClickCount == 0 {
+	if who.getLink(t, l.ID).ClickCount == 0 {
 		t.Error("the number of clicks is not known")
 	}
 	engine.Start(t)
@@ -104,68 +92,11 @@ func TestClickHouse_IsAway(t *testing.T) {
 	if others := v.others(); len(others) > 0 || v.unsure.Load() > 0 {
 		t.Errorf("other answers: %v, and %d without one", others, v.unsure.Load())
 	}
-	polltest.Until(t, "every click is counted", func() bool {
-		total, _, _ := clicksOf(t, b, l.ID)
-		return total == v.seen.Load()
-	})
-	var all struct {
-		Link struct{ Stats struct{ Clicks int64 } }
-	}
-	who.must(t, &all, `query ($id: ID!) { link(by: {id: $id}) { stats { clicks } } }`, map[string]any{"id": l.ID})
-	if all.Link.Stats.Clicks != v.seen.Load() {
-		t.Errorf("stats have %d clicks, want %d", all.Link.Stats.Clicks, v.seen.Load())
+	polltest.Until(t, "every click is counted", func() bool { return who.getLink(t, l.ID).ClickCount == v.seen.Load() })
+	got := who.ask(t, ask, map[string]any{"id": l.ID}).at("link.stats.clicks")
+	if got != float64(v.seen.Load()) {
+		t.Errorf("stats have %v clicks, want %d", got, v.seen.Load())
 	}
 	node.stop()
 	expectVerified(t, clicksIn(t, b, engine))
-}
-
-// TestClickHouse_AnswersWithTheSameBytes: exports and the public page of a link do not show where its clicks are.
-func TestClickHouse_AnswersWithTheSameBytes(t *testing.T) {
-	t.Parallel()
-	aWholeDay(t)
-	eachBackend(t, func(t *testing.T, b backend) {
-		engine := dbtest.NewClickHouse(t)
-		s := start(t, b.inProcesses())
-		who := s.tenant(t, "exported")
-		links := []linkView{
-			who.shorten(t, "https://example.com/a", "statsPublic", true).Link,
-			who.shorten(t, "https://example.com/b").Link,
-		}
-		const visits = 40
-		for i := range visits {
-			l := links[i%len(links)]
-			s.visit(t, "GET", l.path(s)+fmt.Sprintf("?utm_source=source-%d", i%3), fmt.Sprintf("127.0.0.%d", 2+i%5),
-				"User-Agent", []string{chromeOnWindows, "curl/8", ""}[i%3], "Referer",
-				fmt.Sprintf("https://from-%d.example/", i%4))
-		}
-		answers := func() (all []string) {
-			for _, in := range [][]any{nil, {"format", "JSON_LINES"}, {"linkId", links[0].ID},
-				{"filter", map[string]any{"bots": false}}} {
-				all = append(all, s.expect(t, http.StatusOK, "GET", who.exportURL(t, who.workspaceID, in...)).body)
-			}
-			return append(all, s.expect(t, http.StatusOK, "GET", links[0].path(s)+"+").body)
-		}
-		polltest.Until(t, "the clicks are counted", func() bool {
-			total, _, _ := clicksOf(t, b, links[0].ID)
-			other, _, _ := clicksOf(t, b, links[1].ID)
-			return total+other == visits
-		})
-		inSQL := answers()
-		if strings.Count(inSQL[1], "\n") != visits {
-			t.Errorf("%d lines are exported, want %d", strings.Count(inSQL[1], "\n"), visits)
-		}
-		s.stop()
-		s.env = append(slices.Clone(s.env), "LINKFORGE_CLICKS_URL="+engine.URL)
-		succeed(t, s.env, "clicks", "copy")
-		d := must.Value(b.open())(t)
-		defer d.Close()
-		must.Value(d.NewRaw("DELETE FROM clicks").Exec(db.AsSystem(t.Context())))(t) // they would answer, too
-		s.again()
-		inClickHouse := answers()
-		for i := range inSQL {
-			if inSQL[i] != inClickHouse[i] {
-				t.Errorf("answer %d differs (-SQL +ClickHouse):\n%s", i, cmp.Diff(inSQL[i], inClickHouse[i]))
-			}
-		}
-	})
 }

@@ -18,13 +18,12 @@ var spellings = []string{
 func TestCreateLink_IsIdempotentConcurrently(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		const callers = 200
 		nodes := startAll(t, b, b.nodes) // on an empty database: one migrates, the other waits
 		who := nodes[0].tenant(t, "eager")
-		got := make([]createLinkPayload, callers)
+		got := make([]createLinkPayload, 200)
 		gate := make(chan struct{})
 		var all sync.WaitGroup
-		for i := range callers {
+		for i := range got {
 			all.Go(func() {
 				<-gate
 				var err error
@@ -47,11 +46,7 @@ func TestCreateLink_IsIdempotentConcurrently(t *testing.T) {
 		if len(ids) != 1 || created != 1 {
 			t.Errorf("created is true %d times, links %v; want one", created, ids)
 		}
-		if rows := numberOf(t, b, "SELECT count(*) FROM links"); rows != 1 {
-			t.Errorf("%d rows, want 1", rows)
-		}
-		if used := who.linksUsed(t); used != 1 {
-			t.Errorf("%d links used, want 1", used)
-		}
+		same(t, "rows", numberOf(t, b, "SELECT count(*) FROM links"), 1)
+		same(t, "links used", who.linksUsed(t), 1)
 	})
 }

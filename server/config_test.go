@@ -1,16 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/proctest"
 )
 
@@ -44,10 +40,24 @@ func TestConfig_RefusesMisspeltVariables(t *testing.T) {
 	}
 }
 
-func TestStart_RefusesAnotherCodeSecretOrCell(t *testing.T) {
+// TestStart_RefusesWhatOthersUse: a port and a folder of another server, and a database of another code secret or cell.
+func TestStart_RefusesWhatOthersUse(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
+		if b.nodes == 1 {
+			said := failing(t, append(slices.Clone(s.env), embedded(t).env...)...)
+			if !strings.Contains(said, s.address) || !strings.Contains(said, "in use") {
+				t.Errorf("a port in use: %s", said)
+			}
+			env := append(slices.Clone(s.env), "LINKFORGE_LISTEN="+proctest.FreeAddress())
+			says := folderOf(s.env) + " is in use by another server"
+			declined(t, env, says, "migrate", "down")
+			if said := failing(t, env...); !strings.Contains(said, says) ||
+				!strings.Contains(said, "LINKFORGE_DATA_DIR") {
+				t.Errorf("a folder in use: %s", said)
+			}
+		}
 		s.stop()
 		const other = "another code secret, which is long enough too"
 		said := failing(t, append(slices.Clone(s.env), "LINKFORGE_CODE_SECRET="+other)...)
@@ -63,82 +73,6 @@ func TestStart_RefusesAnotherCodeSecretOrCell(t *testing.T) {
 	})
 }
 
-// TestCodeSecret_IsReplacedNodeByNode replaces the code secret as docs/OPERATIONS.md describes it:
-// existing short URLs keep working, and while some nodes have the new secret and others do not, all
-// create links.
-func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		const newSecret = "the second code secret of these tests which is long enough"
-		nodes := startAll(t, b, b.nodes)
-		who := nodes[0].tenant(t, "rotating")
-		paths := map[string]bool{}
-		shorten := func() {
-			t.Helper()
-			for _, node := range nodes {
-				for n := range 10 {
-					l := who.onServer(node).shorten(t, fmt.Sprintf("https://example.com/%d", n), "strategy", "COUNTER").
-						Link
-					paths[l.path(node)] = true
-				}
-			}
-		}
-		shorten()
-		for _, node := range nodes {
-			node.stop()
-			previous, separator := codeSecret, "\n" // it has a comma
-			if b.nodes == 1 {
-				file := must.Value(os.ReadFile(filepath.Join(folderOf(node.env), "code.secret")))(t)
-				previous, separator = string(file), ","
-			}
-			node.env = append(slices.Clone(node.env), "LINKFORGE_CODE_SECRET="+newSecret+separator+previous)
-			node.again()
-			shorten()
-		}
-		if want := 10 * b.nodes * (b.nodes + 1); len(paths) != want {
-			t.Errorf("%d short URLs for %d links", len(paths), want)
-		}
-		for path := range paths {
-			for _, node := range nodes { // a busy machine answers 503 at first
-				polltest.Until(t, path+" is redirected", func() bool {
-					a, err := node.get(path)
-					return err == nil && a.status == http.StatusFound
-				})
-			}
-		}
-		nodes[0].stop()
-		said := failing(t, append(slices.Clone(nodes[0].env), "LINKFORGE_CODE_SECRET="+newSecret)...)
-		if !strings.Contains(said, "LINKFORGE_CODE_SECRET") || strings.Contains(said, newSecret) {
-			t.Errorf("without the previous secret: %s", said)
-		}
-		nodes[0].again()
-	})
-}
-
-// TestStart_UsesDataFolder alone.
-func TestStart_UsesDataFolder(t *testing.T) {
-	t.Parallel()
-	s := start(t, embedded(t))
-	folder := strings.TrimPrefix(s.env[0], "LINKFORGE_DATA_DIR=")
-	for _, args := range [][]string{{"serve"}, {"migrate", "down"}} {
-		env := append(slices.Clone(s.env), "LINKFORGE_LISTEN="+proctest.FreeAddress())
-		stdout, stderr, status := command(t, env, "", args...)
-		if status != 1 || stdout != "" || !strings.Contains(stderr, folder+" is in use by another server") ||
-			!strings.Contains(stderr, "LINKFORGE_DATA_DIR") {
-			t.Errorf("%v in a folder in use: exit status %d, %q, %q", args, status, stdout, stderr)
-		}
-	}
-}
-
-func TestStart_ReportsPortInUse(t *testing.T) {
-	t.Parallel()
-	s := start(t, embedded(t))
-	said := failing(t, append(slices.Clone(s.env), embedded(t).env...)...)
-	if !strings.Contains(said, s.address) || !strings.Contains(said, "in use") {
-		t.Errorf("a port in use: %s", said)
-	}
-}
-
 // TestStart_PrintsBanner checks that the banner has the important facts, and no secrets.
 func TestStart_PrintsBanner(t *testing.T) {
 	t.Parallel()
@@ -152,11 +86,7 @@ func TestStart_PrintsBanner(t *testing.T) {
 		} else {
 			want = append(want, "PostgreSQL, 127.0.0.1:", "Redis       127.0.0.1:")
 		}
-		for _, words := range want {
-			if !strings.Contains(said, words) {
-				t.Errorf("the banner does not hold %q:\n%s", words, said)
-			}
-		}
+		hasTexts(t, "the banner", said, want...)
 		for _, variable := range b.env {
 			name, value, _ := strings.Cut(variable, "=")
 			if name != "LINKFORGE_DATA_DIR" && name != "LINKFORGE_DATABASE_POOL" && value != "sqlite" &&
@@ -199,9 +129,7 @@ func TestStart_RefusesOldSchemaWhenMigrateIsOff(t *testing.T) {
 		if said := failing(t, env...); !strings.Contains(said, "run linkforge migrate up") {
 			t.Errorf("without tables: %s", said)
 		}
-		if _, stderr, status := command(t, b.env, "", "migrate", "up"); status != 0 {
-			t.Fatalf("migrate up: %s", stderr)
-		}
+		succeed(t, b.env, "migrate", "up")
 		start(t, b, "LINKFORGE_MIGRATE=off").stop()
 	})
 }

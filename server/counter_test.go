@@ -17,7 +17,7 @@ const (
 )
 
 // counterLinks is how many are created in two rounds.
-var counterLinks = int64(suitetest.Size(1000, 5000))
+var counterLinks = suitetest.Size(1000, 5000)
 
 const createCounters = `mutation ($in: CreateLinksInput!) {
 	createLinks(input: $in) { results { created link { code } errors { code } } errors { code } }
@@ -32,7 +32,7 @@ func TestFault_CountersSurviveKills(t *testing.T) {
 		nodes := startAll(t, b.inProcesses(), b.nodes, "LINKFORGE_LINK_QUOTA=1000000")
 		who := nodes[0].tenant(t, "counting")
 
-		killed := who.count(t, nodes, func(answered int64) bool { return answered >= counterLinks/2 }, func() {
+		killed := who.count(t, nodes, counterLinks/2, func() {
 			for _, node := range nodes {
 				node.kill()
 			}
@@ -40,7 +40,7 @@ func TestFault_CountersSurviveKills(t *testing.T) {
 		for _, node := range nodes {
 			node.again()
 		}
-		whole := who.count(t, nodes, func(answered int64) bool { return answered >= counterLinks }, func() {})
+		whole := who.count(t, nodes, counterLinks, func() {})
 
 		codes := map[string]bool{}
 		for _, code := range append(killed.codes, whole.codes...) {
@@ -59,40 +59,40 @@ func TestFault_CountersSurviveKills(t *testing.T) {
 		held := 2 * len(nodes) * (counterBlock + counterWorkers*counterBatch)
 		if missing := handedOut - rows; missing < 0 || missing > held {
 			t.Errorf("%d counters were handed out for %d links: %d are missing, the nodes held at most %d", handedOut,
-				rows,
-				missing, held)
+				rows, missing, held)
 		}
 	})
 }
 
 // counting has the codes of created links, and the number of failed calls.
 type counting struct {
-	mu         sync.Mutex
 	codes      []string
 	unanswered int
 }
 
 // count creates links on all nodes until enough were answered, and then does what ends it. Workers
 // whose node is gone end too.
-func (w tenant) count(t *testing.T, nodes []*server, enough func(answered int64) bool, end func()) *counting {
+func (w tenant) count(t *testing.T, nodes []*server, enough int, end func()) (seen counting) {
 	t.Helper()
-	seen := &counting{}
-	var number, answered atomic.Int64
+	var number atomic.Int64
+	var mu sync.Mutex
 	reached := sync.OnceFunc(end)
+	keep := func(codes []string, err error) (goesOn bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen.codes = append(seen.codes, codes...); err != nil {
+			seen.unanswered++
+		}
+		return err == nil && len(seen.codes) < enough
+	}
 	var workers sync.WaitGroup
 	for _, node := range nodes {
 		for range counterWorkers {
 			workers.Go(func() {
-				for !enough(answered.Load()) {
-					codes, err := w.onServer(node).createCounters(&number)
-					seen.add(codes, err)
-					if err != nil {
-						return
-					}
-					if enough(answered.Add(int64(len(codes)))) {
-						reached()
-					}
+				for goesOn := true; goesOn; {
+					goesOn = keep(w.onServer(node).createCounters(&number))
 				}
+				reached()
 			})
 		}
 	}
@@ -100,32 +100,17 @@ func (w tenant) count(t *testing.T, nodes []*server, enough func(answered int64)
 	return seen
 }
 
-func (c *counting) add(codes []string, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.codes = append(c.codes, codes...)
-	if err != nil {
-		c.unanswered++
-	}
-}
-
 // createCounters creates one batch and returns its codes.
-func (w tenant) createCounters(number *atomic.Int64) ([]string, error) {
+func (w tenant) createCounters(number *atomic.Int64) (codes []string, err error) {
 	links := make([]any, counterBatch)
 	for i := range links {
 		links[i] = map[string]any{"url": fmt.Sprintf("https://example.com/%d", number.Add(1)), "strategy": "COUNTER"}
 	}
 	var data struct {
-		CreateLinks struct {
-			Results []struct {
-				Created bool
-				Link    struct{ Code string }
-			}
-		}
+		CreateLinks struct{ Results []createLinkPayload }
 	}
-	err := w.try(&data, createCounters,
+	err = w.try(&data, createCounters,
 		map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": links}})
-	var codes []string
 	for _, r := range data.CreateLinks.Results {
 		if !r.Created {
 			return nil, fmt.Errorf("a link was not created: %+v", r)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -43,8 +44,7 @@ const shortestDrain = 3 * time.Second
 // deployed is a file of docs/deploy, or another by its path from there.
 func deployed(t *testing.T, name string) string {
 	t.Helper()
-	text := must.Value(os.ReadFile(filepath.Join(deployFolder, name)))(t)
-	return string(text)
+	return readFile(t, filepath.Join(deployFolder, name))
 }
 
 // documents reads every document of a YAML file.
@@ -57,9 +57,7 @@ func documents[T any](t *testing.T, name string) (all []T) {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		must.NoError(t, err)
 		all = append(all, d)
 	}
 }
@@ -99,29 +97,27 @@ func TestDeploy_SetsEverySetting(t *testing.T) {
 
 func TestDeploy_NamesExistingVariables(t *testing.T) {
 	t.Parallel()
-	known, files := variables(), 0
+	known, variable := variables(), regexp.MustCompile(`LINKFORGE_[A-Z_]+`)
 	for _, name := range []string{"LINKFORGE_SERVER", "LINKFORGE_KEY", "LINKFORGE_WORKSPACE"} { // of clients
 		known[name] = false
 	}
-	variable := regexp.MustCompile(`LINKFORGE_[A-Z_]+`)
-	check := func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		files++
-		for _, name := range variable.FindAllString(readFile(t, path), -1) {
-			if _, ok := known[name]; !ok {
-				t.Errorf("%s: there is no %s", path, name)
+	files := 0
+	for _, root := range []string{deployFolder, "../docker-compose.yml", "../Dockerfile"} {
+		must.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
 			}
-		}
-		return nil
+			files++
+			for _, name := range variable.FindAllString(readFile(t, path), -1) {
+				if _, ok := known[name]; !ok {
+					t.Errorf("%s: there is no %s", path, name)
+				}
+			}
+			return nil
+		}))
 	}
-	err := filepath.WalkDir(deployFolder, check)
-	for _, path := range []string{"../docker-compose.yml", "../Dockerfile"} {
-		err = errors.Join(err, filepath.WalkDir(path, check))
-	}
-	if err != nil || files < 12 {
-		t.Errorf("%d files: %v", files, err)
+	if files < 12 {
+		t.Errorf("%d files", files)
 	}
 }
 
@@ -190,8 +186,7 @@ func substituted(env map[string]*string) map[string]string {
 
 func period(t *testing.T, text string) time.Duration {
 	t.Helper()
-	d := must.Value(time.ParseDuration(text))(t)
-	return d
+	return must.Value(time.ParseDuration(text))(t)
 }
 
 // unit is linkforge.service with its file of variables.
@@ -270,22 +265,6 @@ func pod(t *testing.T) (node, container) {
 	return n, c
 }
 
-// checked is a node's configuration, as the server reads it.
-func (n node) checked(t *testing.T) config.Config {
-	t.Helper()
-	known := variables()
-	for name := range n.env {
-		if _, ok := known[name]; !ok {
-			t.Errorf("there is no %s", name)
-		}
-	}
-	c, err := config.Parse(n.env, stores.Checks)
-	if err != nil {
-		t.Error(err)
-	}
-	return c
-}
-
 // deployedNodes returns the nodes of all files.
 func deployedNodes(t *testing.T) map[string]node {
 	t.Helper()
@@ -301,18 +280,15 @@ func deployedNodes(t *testing.T) map[string]node {
 func TestDeploy_ConfiguresNodes(t *testing.T) {
 	t.Parallel()
 	for name, n := range deployedNodes(t) {
-		c := n.checked(t)
+		c := must.Value(config.Parse(n.env, stores.Checks))(t)
 		if c.Development || c.Embedded() || c.RedisURL == "" || c.Listen != ":8080" || !c.RateLimits {
 			t.Errorf("%s: it is no node in production: %+v", name, c)
 		}
 		if c.EncryptionKey == nil || c.SMTPURL == "" || c.MailFrom == "" {
 			t.Errorf("%s: it cannot create webhooks or send mail", name)
 		}
-		if least := c.DrainDelay + longestStop; n.stop < least {
-			t.Errorf("%s: it is killed after %s, and may take %s", name, n.stop, least)
-		}
-		if c.DrainDelay < shortestDrain {
-			t.Errorf("%s: it drains for %s, which fails requests under load", name, c.DrainDelay)
+		if least := c.DrainDelay + longestStop; n.stop < least || c.DrainDelay < shortestDrain {
+			t.Errorf("%s: it is killed after %s, may take %s, and drains for %s", name, n.stop, least, c.DrainDelay)
 		}
 		if name != "docker-compose.yml" && (len(c.TrustedProxies) == 0 || c.AdminListen == "") {
 			t.Errorf("%s: no trusted proxies or admin listener: %+v", name, c)
@@ -326,45 +302,35 @@ func TestDeploy_RequestsExistingRoutes(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
 	_, c := pod(t)
-	named := map[string]string{}
-	for _, p := range c.Ports {
-		named[p.Name] = p.Port
+	same(t, "ports of the pod", fmt.Sprint(c.Ports), "[{http 8080} {admin 8081}]")
+	matches := func(file, pattern string) [][]string {
+		return regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
 	}
-	if diff := cmp.Diff(map[string]string{"http": "8080", "admin": "8081"}, named); diff != "" {
-		t.Errorf("ports of the pod (-want +got):\n%s", diff)
-	}
-	paths := []string{c.Startup.Get.Path, c.Liveness.Get.Path, c.Readiness.Get.Path}
 	for file, pattern := range map[string]string{"Caddyfile": `health_uri (\S+)`,
-		"haproxy.cfg":     `http-check .* uri (\S+)`,
-		"haproxy-tcp.cfg": `http-check .* uri (\S+)`} {
-		found := regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
-		if len(found) != 1 || found[0][1] != "/readyz/redis" {
+		"haproxy.cfg": `http-check .* uri (\S+)`, "haproxy-tcp.cfg": `http-check .* uri (\S+)`} {
+		if found := matches(file, pattern); len(found) != 1 || found[0][1] != "/readyz/redis" {
 			t.Errorf("%s: got readiness probes %v, want /readyz/redis", file, found)
 		}
 	}
-	if diff := cmp.Diff([]string{"/livez", "/livez", "/readyz/redis"}, paths); diff != "" {
-		t.Errorf("probes (-want +got):\n%s", diff)
-	}
+	paths := []string{c.Startup.Get.Path, c.Liveness.Get.Path, c.Readiness.Get.Path}
+	same(t, "probes", paths, []string{"/livez", "/livez", "/readyz/redis"})
 	for _, path := range paths {
 		s.expect(t, http.StatusOK, "GET", path)
 	}
-	request := regexp.MustCompile(`ask http://localhost:2080(\S+)`).FindStringSubmatch(deployed(t, "Caddyfile"))
-	if a := s.expect(t, http.StatusNotFound, "GET", request[1]+"?domain=unknown.example"); !strings.Contains(a.body,
+	asked := matches("Caddyfile", `ask http://localhost:2080(\S+)`)[0][1]
+	if a := s.expect(t, http.StatusNotFound, "GET", asked+"?domain=unknown.example"); !strings.Contains(a.body,
 		"Short links do not work on this host") {
-		t.Errorf("Caddy requests %s, which returns %q", request[1], a.body)
+		t.Errorf("Caddy requests %s, which returns %q", asked, a.body)
 	}
 	for file, pattern := range map[string]string{
 		"Caddyfile": `node\d:(\d+)`, "nginx.conf": `server 10\.0\.0\.1\d:(\d+)`,
 		"haproxy.cfg":     `server node\d 10\.0\.0\.1\d:(\d+)`,
 		"haproxy-tcp.cfg": `server node\d 10\.0\.0\.1\d:(\d+)`, "prometheus/prometheus.yml": `node\d:(808)1`,
 	} {
-		found := regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
-		for _, node := range found {
-			if !strings.HasPrefix("8080", node[1]) || node[1] != found[0][1] {
-				t.Errorf("%s leads to %v", file, found)
-			}
-		}
-		if len(found) == 0 || len(found)%2 != 0 {
+		found := matches(file, pattern)
+		if len(found) == 0 || len(found)%2 != 0 || slices.ContainsFunc(found, func(node []string) bool {
+			return !strings.HasPrefix("8080", node[1]) || node[1] != found[0][1]
+		}) {
 			t.Errorf("%s leads to %v, and not to two nodes", file, found)
 		}
 	}
@@ -451,20 +417,18 @@ func TestDeploy_WatchesExistingMetrics(t *testing.T) {
 	admin := proctest.FreeAddress()
 	s := start(t, embedded(t), "LINKFORGE_ADMIN_LISTEN="+admin)
 	s.tenant(t, "watched") // kinds and codes are shown once there were operations
-	client{server: s}.must(t, new(any), `{ __typename }`, nil)
+	client{server: s}.ask(t, `{ __typename }`, nil)
 	shown := shownMetrics(t, admin)
-	for _, r := range rules(t) {
-		if missing := unknown(r.Expr, shown); len(missing) > 0 {
-			t.Errorf("%s uses unknown metrics %v", r.Alert, missing)
-		}
-	}
 	expressions := panelExpressions(t)
 	if len(expressions) < 30 {
 		t.Errorf("the dashboard has %d expressions", len(expressions))
 	}
+	for _, r := range rules(t) {
+		expressions = append(expressions, r.Expr)
+	}
 	for _, e := range expressions {
 		if missing := unknown(e, shown); len(missing) > 0 {
-			t.Errorf("the dashboard uses unknown metrics %v: %s", missing, e)
+			t.Errorf("unknown metrics %v: %s", missing, e)
 		}
 	}
 	for _, e := range []string{"linkforge_no_such > 1", `linkforge_ready{code="x"}`, "sum by (code) (linkforge_ready)",
@@ -533,12 +497,8 @@ func TestDeploy_ProgramsAcceptTheirFiles(t *testing.T) {
 		must.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
-	read := func(path string) string {
-		text := must.Value(os.ReadFile(path))(t)
-		return string(text)
-	}
 	// The files say where things are on another machine.
-	pair := put("sho.rt.pem", read(certificateFile)+read(keyFile))
+	pair := put("sho.rt.pem", readFile(t, certificateFile)+readFile(t, keyFile))
 	here := func(name string, places ...string) string {
 		return put(filepath.Base(name), strings.NewReplacer(places...).Replace(deployed(t, name)))
 	}
@@ -572,16 +532,9 @@ func TestDeploy_ProgramsAcceptTheirFiles(t *testing.T) {
 // scrape returns the metrics of a server.
 func scrape(t *testing.T, address string) string {
 	t.Helper()
-	client := http.Client{Timeout: 10 * time.Second}
-	defer client.CloseIdleConnections()
-	response, err := client.Get("http://" + address + "/metrics")
-	must.NoError(t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("status %d: %v", response.StatusCode, err)
-	}
-	return string(text)
+	s := &server{address: address, http: newClient()}
+	defer s.http.CloseIdleConnections()
+	return s.expect(t, http.StatusOK, http.MethodGet, "/metrics").body
 }
 
 // metric is a value that a server shows, of a metric without labels.

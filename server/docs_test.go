@@ -69,8 +69,7 @@ func TestDocs_ExamplesRun(t *testing.T) {
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	text := must.Value(os.ReadFile(path))(t)
-	return string(text)
+	return string(must.Value(os.ReadFile(path))(t))
 }
 
 // reader runs the examples of the documentation. It records the value that the instance returned in
@@ -233,9 +232,9 @@ func (r *reader) session(where, text string) {
 		out := r.shell(where, command, wantStatus)
 		if strings.HasPrefix(want, `{"data"`) {
 			r.compare(where, want, out)
-			continue
+		} else {
+			r.contain(where, want, out)
 		}
-		r.contain(where, want, out)
 	}
 }
 
@@ -244,13 +243,8 @@ func (r *reader) stream(where, command string) {
 	r.t.Helper()
 	r.values["$TOKEN"] = r.token
 	process := exec.CommandContext(r.t.Context(), "sh", "-c", "exec "+r.fill(command))
-	out, err := process.StdoutPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	out := must.Value(process.StdoutPipe())(r.t)
+	must.NoError(r.t, process.Start())
 	code, received := r.values["K91Rp6adwq"], make(chan struct{})
 	go func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -262,9 +256,8 @@ func (r *reader) stream(where, command string) {
 	}()
 	polltest.Until(r.t, where+": the subscription delivers the event", func() bool {
 		r.expect(r.t, 302, "GET", "/"+code)
-		r.must(r.t, new(any),
-			`mutation ($id: ID!, $note: String!) { updateLink(input: {id: $id, note: $note}) { errors {
-			code } } }`, map[string]any{"id": r.values["lnk_01m7y8609ret0v72x3eqegh0ne"], "note": time.Now().String()})
+		r.do(r.t, "updateLink",
+			map[string]any{"id": r.values["lnk_01m7y8609ret0v72x3eqegh0ne"], "note": time.Now().String()})
 		select {
 		case <-received:
 			return true
@@ -303,24 +296,13 @@ func (r *reader) compare(where, want, got string) {
 // difference.
 func (r *reader) match(path string, printed, real any) string {
 	switch p := printed.(type) {
-	case map[string]any:
-		q, _ := real.(map[string]any)
-		if len(p) != len(q) {
-			return path + " (fields)"
-		}
-		for name, value := range p {
-			if at := r.match(path+"."+name, value, q[name]); at != "" {
-				return at
-			}
-		}
-		return ""
-	case []any:
-		q, _ := real.([]any)
-		if len(p) != len(q) {
+	case map[string]any, []any:
+		of, got := members(p), members(real)
+		if len(of) != len(got) {
 			return path + " (length)"
 		}
-		for i := range p {
-			if at := r.match(fmt.Sprint(path, "[", i, "]"), p[i], q[i]); at != "" {
+		for name, value := range of {
+			if at := r.match(path+"."+name, value, got[name]); at != "" {
 				return at
 			}
 		}
@@ -351,6 +333,19 @@ func (r *reader) match(path string, printed, real any) string {
 		return path
 	}
 	return ""
+}
+
+// members are the fields of an object, or the elements of a list.
+func members(value any) map[string]any {
+	fields, _ := value.(map[string]any)
+	list, isList := value.([]any)
+	if isList {
+		fields = map[string]any{}
+	}
+	for i, element := range list {
+		fields[strconv.Itoa(i)] = element
+	}
+	return fields
 }
 
 // recordValue records the value that replaces a printed one; of a short URL only the code.

@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"net/http"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,22 +46,8 @@ func TestDocuments_OnlyListedOnesRun(t *testing.T) {
 	id := "sha256:" + hex.EncodeToString(sum[:])
 	s := start(t, embedded(t), "LINKFORGE_DOCUMENTS_ONLY=on",
 		"LINKFORGE_DOCUMENTS="+listed(t, map[string]string{id: name}))
-	c := client{server: s}
-	for what, h := range map[string]struct {
-		method, path, body string
-		status             int
-		code               string
-	}{
-		"by POST": {http.MethodPost, "/graphql", `{"documentId": "` + id + `"}`, http.StatusOK, ""},
-		"another": {http.MethodPost, "/graphql", `{"query": "{ __typename }"}`, http.StatusForbidden,
-			"DOCUMENT_NOT_ALLOWED"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			a, err := c.request(h.method, h.path, h.body, "Content-Type", "application/json", "Accept",
-				"application/graphql-response+json")
-			if err != nil || a.status != h.status || a.code() != h.code {
-				t.Errorf("%v: %d %s", err, a.status, a.body)
-			}
-		})
-	}
+	listedOne := must.Value(client{server: s}.post([]byte(`{"documentId": "` + id + `"}`)))(t)
+	same(t, "the listed one", fmt.Sprint(listedOne.status, " ", listedOne.code()), "200 ")
+	another := must.Value(client{server: s}.post([]byte(`{"query": "{ __typename }"}`)))(t)
+	same(t, "another", fmt.Sprint(another.status, " ", another.code()), "403 DOCUMENT_NOT_ALLOWED")
 }

@@ -38,9 +38,7 @@ func TestDrain_IsAnnouncedByReadiness(t *testing.T) {
 			t.Error("after the signal, an answer keeps the connection")
 		}
 		leaving.expect(t, http.StatusOK, "GET", "/livez")
-		if got := metric(t, admin, "linkforge_ready"); got != "0" {
-			t.Errorf("linkforge_ready is %s", got)
-		}
+		same(t, "linkforge_ready", metric(t, admin, "linkforge_ready"), "0")
 		who.shorten(t, "https://example.com/made-while-leaving")
 		who.onServer(staying).remove(t, removed.ID) // the node still receives changes
 		polltest.Until(t, "a link that was deleted elsewhere is gone here", func() bool {
@@ -52,9 +50,7 @@ func TestDrain_IsAnnouncedByReadiness(t *testing.T) {
 			t.Errorf("leaving took %s", took)
 		}
 		leaving.again()
-		if got := who.getLink(t, kept.ID).ClickCount; got != 2 {
-			t.Errorf("%d clicks were counted, want 2", got)
-		}
+		same(t, "clicks", who.getLink(t, kept.ID).ClickCount, 2)
 	})
 }
 

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/proctest"
 )
@@ -64,9 +62,7 @@ func TestBackup_PrintedDumpRestores(t *testing.T) {
 	after := run(again, "LINKFORGE_DATABASE_URL="+elsewhere)
 	// pg_dump brackets a file by a random word, and conditions as deep as their first author.
 	vary := regexp.MustCompile(`(?m)^\\(un)?restrict .*|[()]`)
-	if diff := cmp.Diff(vary.ReplaceAllString(before, ""), vary.ReplaceAllString(after, "")); diff != "" {
-		t.Errorf("a dump of the copy (-original +copy):\n%.3000s", diff)
-	}
+	same(t, "a dump of the copy", vary.ReplaceAllString(after, ""), vary.ReplaceAllString(before, ""))
 	run(strings.ReplaceAll(blocks[1][2], "/srv/old-node", oldLogs))
 
 	s.env = append(s.env, "LINKFORGE_DATABASE_URL="+elsewhere)

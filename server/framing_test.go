@@ -45,9 +45,7 @@ func TestServer_AnswersHeads(t *testing.T) {
 				"Expect: 100-Continue\r\n\r\n", c.method, c.path, s.address, c.kind, c.fields, c.size)
 			a := s.raw(t, head)
 			wantStatus(t, name, a, c.status)
-			if closes := a.header.Get("Connection") == "close"; closes != (c.status != http.StatusContinue) {
-				t.Errorf("Connection: %q", a.header.Get("Connection"))
-			}
+			same(t, "the connection closes", a.header.Get("Connection") == "close", c.status != http.StatusContinue)
 		})
 	}
 	for _, request := range []string{

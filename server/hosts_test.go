@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,37 +20,18 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 		who := s.tenant(t, "branded")
 		const host = "links.example.com"
 		domainID := who.verifiedDomain(t, b, host)
-		change := func(mutation string, variables map[string]any) []userError {
-			t.Helper()
-			got := map[string]struct{ Errors []userError }{}
-			who.must(t, &got, mutation, variables)
-			for _, payload := range got {
-				return payload.Errors
-			}
-			return nil
-		}
-		updateDomain := func(fields string) []userError {
-			t.Helper()
-			return change(`mutation ($id: ID!) { updateDomain(input: {id: $id, `+fields+
-				`}) { errors { code field } } }`,
-				map[string]any{"id": domainID})
-		}
-		updateWorkspace := func(fields string) []userError {
-			t.Helper()
-			return change(`mutation ($id: ID!) { updateWorkspace(input: {id: $id, `+fields+`}) {
-				errors { code field } } }`, map[string]any{"id": who.workspaceID})
-		}
-		ended := who.shorten(t, "https://example.com/ended", "strategy", "CUSTOM", "customCode", "ended", "maxClicks",
-			1).Link
+		ended := who.shorten(t, "https://example.com/ended", "customCode", "ended", "maxClicks", 1).Link
 		s.expect(t, http.StatusFound, http.MethodGet, ended.path(s))
-		answers := func(path string, status int, location string) {
+		answers := func(path string, status int, location string) answer {
 			t.Helper()
-			for _, method := range []string{http.MethodGet, http.MethodHead} {
+			var got answer
+			for _, method := range []string{http.MethodHead, http.MethodGet} {
 				polltest.Until(t, method+" "+path+" leads to "+location, func() bool {
-					got := s.askHost(t, method, host, path)
+					got = s.askHost(t, method, host, path)
 					return got.status == status && got.header.Get("Location") == location
 				})
 			}
+			return got
 		}
 		answers("/", 404, "")
 		answers("/unknown", 404, "")
@@ -59,38 +39,32 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 		answers("/favicon.ico", 204, "")
 		answers("/.well-known/assetlinks.json", 404, "")
 
-		if errs := updateWorkspace(`notFoundUrl: "https://example.com/ws-404",
-			endedUrl: "https://example.com/ws-410?{host}"`); len(errs) > 0 {
-			t.Fatal(errs)
-		}
+		who.setWorkspace(t, map[string]any{"notFoundUrl": "https://example.com/ws-404",
+			"endedUrl": "https://example.com/ws-410?{host}"})
 		answers("/unknown", 302, "https://example.com/ws-404")
 		answers("/no%20code.", 302, "https://example.com/ws-404")
 		answers("/ended", 302, "https://example.com/ws-410?links.example.com")
-		if errs := updateDomain(`notFoundUrl: "https://example.com/404/{code}", rootUrl: "https://example.com/root",
-			indexable: true, faviconUrl: "https://example.com/icon.png", appleAppSiteAssociation: "{\"applinks\":{}}",
-				assetLinks: "[]"`); len(errs) > 0 {
-			t.Fatal(errs)
-		}
+		who.setDomain(t, domainID, map[string]any{"notFoundUrl": "https://example.com/404/{code}",
+			"rootUrl": "https://example.com/root", "faviconUrl": "https://example.com/icon.png", "indexable": true,
+			"appleAppSiteAssociation": `{"applinks":{}}`, "assetLinks": "[]"})
 		answers("/unknown", 302, "https://example.com/404/unknown")
 		answers("/ended", 302, "https://example.com/ws-410?links.example.com")
 		answers("/", 302, "https://example.com/root")
 		answers("/favicon.ico", 302, "https://example.com/icon.png")
-		polltest.Until(t, "the document is served", func() bool {
-			got := s.askHost(t, http.MethodGet, host, "/.well-known/apple-app-site-association")
-			return got.status == 200 && got.body == `{"applinks":{}}` &&
-				got.header.Get("Content-Type") == "application/json"
-		})
-		if got := s.askHost(t, http.MethodGet, host, "/robots.txt"); !strings.HasSuffix(got.body, "Disallow:\n") {
+		document := answers("/.well-known/apple-app-site-association", 200, "")
+		if document.body != `{"applinks":{}}` || document.header.Get("Content-Type") != "application/json" {
+			t.Errorf("the document: %+v", document)
+		}
+		if got := answers("/robots.txt", 200, ""); !strings.HasSuffix(got.body, "Disallow:\n") {
 			t.Errorf("robots of an indexable domain: %q", got.body)
 		}
 		if got := s.expect(t, 200, http.MethodGet, "/robots.txt"); !strings.HasSuffix(got.body, "Disallow: /\n") ||
 			!strings.Contains(got.body, "User-agent: Slackbot-LinkExpanding\nDisallow:\n\n") {
 			t.Errorf("robots of the instance: %q", got.body)
 		}
-		who.shorten(t, "https://example.com/live", "strategy", "CUSTOM", "customCode", "live")
-		if got := s.askHost(t, http.MethodGet, host, "/live"); got.status != 302 ||
-			got.header.Get("X-Robots-Tag") != "" {
-			t.Errorf("a link of an indexable domain: %d %v", got.status, got.header)
+		who.shorten(t, "https://example.com/live", "customCode", "live")
+		if got := answers("/live", 302, "https://example.com/live"); got.header.Get("X-Robots-Tag") != "" {
+			t.Errorf("a link of an indexable domain: %v", got.header)
 		}
 		for path, want := range map[string]string{"/": "https://example.com/home",
 			"/nothing": "https://example.com/none?nothing"} {
@@ -98,29 +72,20 @@ func TestDomain_AnswersBesideLinks(t *testing.T) {
 				t.Errorf("%s of the instance leads to %q", path, got.header.Get("Location"))
 			}
 		}
-		for fields, field := range map[string]string{
-			`rootUrl: "https://links.example.com/"`: "rootUrl", `notFoundUrl: "` + s.public + `/x"`: "notFoundUrl",
-			`endedUrl: "javascript:alert(1)"`: "endedUrl", `faviconUrl: "nothing"`: "faviconUrl",
-			`assetLinks: "{}"`: "assetLinks", `appleAppSiteAssociation: "["`: "appleAppSiteAssociation",
-			`rootUrl: "https://{host}/"`: "rootUrl",
-		} {
-			if errs := updateDomain(fields); len(errs) != 1 || strings.Join(errs[0].Field, ".") != field {
-				t.Errorf("%s: %+v", fields, errs)
+		for _, bad := range [][2]string{{"rootUrl", "https://links.example.com/"}, {"notFoundUrl", s.public + "/x"},
+			{"endedUrl", "javascript:alert(1)"}, {"faviconUrl", "nothing"}, {"assetLinks", "{}"},
+			{"appleAppSiteAssociation", "["}, {"rootUrl", "https://{host}/"}} {
+			errs := who.refusal(t, "updateDomain", "UpdateDomainInput", map[string]any{"id": domainID, bad[0]: bad[1]})
+			if len(errs) != 1 || strings.Join(errs[0].Field, ".") != bad[0] {
+				t.Errorf("%s: %+v", bad, errs)
 			}
 		}
-		if errs := updateDomain(`notFoundUrl: null, rootUrl: null, indexable: null`); len(errs) > 0 {
-			t.Fatal(errs)
-		}
+		who.setDomain(t, domainID, map[string]any{"notFoundUrl": nil, "rootUrl": nil, "indexable": nil})
 		answers("/unknown", 302, "https://example.com/ws-404")
 		answers("/", 404, "")
-		if errs := updateDomain(`rootUrl: "https://example.com/root"`); len(errs) > 0 {
-			t.Fatal(errs)
-		}
+		who.setDomain(t, domainID, map[string]any{"rootUrl": "https://example.com/root"})
 		answers("/", 302, "https://example.com/root")
-		if errs := change(`mutation ($id: ID!) { deleteWorkspace(input: {id: $id}) { errors { code field } } }`,
-			map[string]any{"id": who.workspaceID}); len(errs) > 0 {
-			t.Fatal(errs)
-		}
+		who.do(t, "deleteWorkspace", map[string]any{"id": who.workspaceID})
 		answers("/", 404, "")
 		answers("/live", 410, "")
 		answers("/favicon.ico", 204, "")
@@ -137,25 +102,11 @@ func TestOutboundAllow_ChecksPrivateDestinations(t *testing.T) {
 		s := start(t, embedded(t), "LINKFORGE_OUTBOUND_ALLOW="+setting, "LINKFORGE_DESTINATION_CHECKS=off")
 		who := s.tenant(t, "checked")
 		l := who.shorten(t, destination.URL+"/page", "routing", map[string]any{"endedUrl": destination.URL}).Link
-		var got struct {
-			CheckLink struct {
-				Link struct {
-					DestinationState  string
-					DestinationChecks []struct {
-						State string
-						Field []string
-					}
-				}
-				Errors []userError
-			}
-		}
-		who.must(t, &got, `mutation ($id: ID!) { checkLink(input: {id: $id}) {
-			link { destinationState destinationChecks { state field } } errors { code } } }`,
-			map[string]any{"id": l.ID})
-		checked := got.CheckLink.Link
-		if checked.DestinationState != want || fmt.Sprint(checked.DestinationChecks) !=
-			"[{"+want+" [url]} {UNCHECKED [routing endedUrl]}]" {
-			t.Errorf("with %q: %+v, want %s", setting, got, want)
+		got := who.ask(t, `mutation ($id: ID!) { checkLink(input: {id: $id}) { link { destinationState
+			destinationChecks { state field } } } }`, map[string]any{"id": l.ID}).text("checkLink.link")
+		if checks := "[map[field:[url] state:" + want + "] map[field:[routing endedUrl] state:UNCHECKED]]"; got !=
+			"map[destinationChecks:"+checks+" destinationState:"+want+"]" {
+			t.Errorf("with %q: %s, want %s", setting, got, want)
 		}
 	}
 }
@@ -175,42 +126,31 @@ func TestUTMTemplates_AreCopied(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
 		who := s.tenant(t, "campaigns")
-		var made struct {
-			CreateUtmTemplate struct {
-				UtmTemplate struct{ ID string }
-				Errors      []userError
-			}
+		create := func(name string) tree {
+			return who.ask(t, `mutation ($w: ID!, $name: String!) { createUtmTemplate(input: {workspaceId: $w,
+				name: $name, utm: {source: "mail", medium: "letter"}}) { utmTemplate { id } errors { code } } }`,
+				map[string]any{"w": who.workspaceID, "name": name})
 		}
-		const create = `mutation ($w: ID!, $name: String!) { createUtmTemplate(input: {workspaceId: $w, name: $name,
-			utm: {source: "mail", medium: "letter"}}) { utmTemplate { id } errors { code field } } }`
-		who.must(t, &made, create, map[string]any{"w": who.workspaceID, "name": "Spring"})
-		templateID := made.CreateUtmTemplate.UtmTemplate.ID
-		who.must(t, &made, create, map[string]any{"w": who.workspaceID, "name": "SPRING"})
-		if errs := made.CreateUtmTemplate.Errors; len(errs) != 1 || errs[0].Code != "CONFLICT" {
-			t.Errorf("a name in use: %+v", errs)
+		templateID := create("Spring").text("createUtmTemplate.utmTemplate.id")
+		if got := create("SPRING"); got.text("createUtmTemplate.errors.0.code") != "CONFLICT" {
+			t.Errorf("a name in use: %v", got)
 		}
 		utm := map[string]any{"utm": map[string]any{"templateId": templateID, "source": "site"}}
 		l := who.shorten(t, "https://example.com/a", "strategy", "RANDOM", "routing", utm).Link
-		other := s.tenant(t, "others")
-		refused, err := other.create("https://example.com/a", "routing", utm)
-		if err != nil || len(refused.Errors) != 1 || refused.Errors[0].Code != "NOT_FOUND" ||
-			strings.Join(refused.Errors[0].Field, ".") != "routing.utm.templateId" {
-			t.Errorf("the template of another workspace: %+v, %v", refused, err)
-		}
-		who.must(t, &struct{}{}, `mutation ($id: ID!) { updateUtmTemplate(input: {id: $id, utm: {source: "x"}}) {
-			utmTemplate { name utm { source medium } } errors { code } } }`, map[string]any{"id": templateID})
+		refused := must.Value(s.tenant(t, "others").create("https://example.com/a", "routing", utm))(t)
+		refuses(t, "a template of another workspace", refused.Errors, "NOT_FOUND", "routing.utm.templateId")
+		who.do(t, "updateUtmTemplate", map[string]any{"id": templateID, "utm": map[string]any{"source": "x"}})
 		who.do(t, "deleteUtmTemplate", map[string]any{"id": templateID})
-		want := "https://example.com/a?utm_source=site&utm_medium=letter"
-		if got := s.expect(t, 302, http.MethodGet, l.path(s)).header.Get("Location"); got != want {
-			t.Errorf("location %q, want %q", got, want)
+		leads := func(path, want string) {
+			t.Helper()
+			if got := s.expect(t, 302, http.MethodGet, path).header.Get("Location"); got != want {
+				t.Errorf("location %q, want %q", got, want)
+			}
 		}
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspace(input: {id: $w, routingDefaults: {
-			utm: {campaign: "default"}, query: {mode: ADD}}}) { errors { code } } }`,
-			map[string]any{"w": who.workspaceID})
+		leads(l.path(s), "https://example.com/a?utm_source=site&utm_medium=letter")
+		who.setWorkspace(t, map[string]any{"routingDefaults": map[string]any{
+			"utm": map[string]any{"campaign": "default"}, "query": map[string]any{"mode": "ADD"}}})
 		later := who.shorten(t, "https://example.com/b", "strategy", "RANDOM").Link
-		want = "https://example.com/b?utm_campaign=default&a=b"
-		if got := s.expect(t, 302, http.MethodGet, later.path(s)+"?a=b").header.Get("Location"); got != want {
-			t.Errorf("location %q, want %q", got, want)
-		}
+		leads(later.path(s)+"?a=b", "https://example.com/b?utm_campaign=default&a=b")
 	})
 }

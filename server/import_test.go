@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -55,19 +53,31 @@ const importedFields = `id status done total failure { code message } report { .
 // createImport creates an import with an input, and returns its id and the URL for its file.
 func (c client) createImport(t *testing.T, in map[string]any) (taskID, uploadURL string) {
 	t.Helper()
-	var created struct {
-		CreateImport struct {
-			Task      *struct{ ID, Status string }
-			UploadURL string
-			Errors    []problem
-		}
-	}
-	c.must(t, &created, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id status } uploadUrl
+	got := c.ask(t, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id status } uploadUrl
 		errors { message code } } }`, map[string]any{"in": in})
-	if created.CreateImport.Task == nil || created.CreateImport.Task.Status != "WAITING_FOR_UPLOAD" {
-		t.Fatalf("%+v", created)
+	if status := got.text("createImport.task.status"); status != "WAITING_FOR_UPLOAD" && status != "QUEUED" {
+		t.Fatalf("%v", got)
 	}
-	return created.CreateImport.Task.ID, created.CreateImport.UploadURL
+	return got.text("createImport.task.id"), got.text("createImport.uploadUrl")
+}
+
+// importByAPI creates an import from an API of Kutt, and returns the id of its task.
+func (w tenant) importByAPI(t *testing.T, baseURL, token string) (taskID string) {
+	t.Helper()
+	taskID, _ = w.createImport(t, map[string]any{"workspaceId": w.workspaceID, "source": "KUTT",
+		"api": map[string]any{"baseUrl": baseURL, "token": token}})
+	return taskID
+}
+
+// importCSV imports a file with further fields of the input, and returns the task when it has ended.
+func (w tenant) importCSV(t *testing.T, fields map[string]any, file string) imported {
+	t.Helper()
+	fields["workspaceId"], fields["source"] = w.workspaceID, "CSV"
+	taskID, url := w.createImport(t, fields)
+	if status := w.upload(t, url, []byte(file)); status != http.StatusCreated {
+		t.Fatalf("the upload answers %d", status)
+	}
+	return w.ended(t, taskID)
 }
 
 // upload sends a file to the URL of an import, and returns the status.
@@ -101,18 +111,9 @@ func (c client) ended(t *testing.T, taskID string) (it imported) {
 // applied imports the file of a dry run, and waits for the end.
 func (c client) applied(t *testing.T, taskID string) imported {
 	t.Helper()
-	var got struct {
-		ApplyImport struct {
-			Task   *struct{ ID string }
-			Errors []problem
-		}
-	}
-	c.must(t, &got, `mutation ($id: ID!) { applyImport(input: {taskId: $id}) { task { id } errors { message code } } }`,
+	got := c.ask(t, `mutation ($id: ID!) { applyImport(input: {taskId: $id}) { task { id } errors { message } } }`,
 		map[string]any{"id": taskID})
-	if got.ApplyImport.Task == nil {
-		t.Fatalf("%+v", got)
-	}
-	return c.ended(t, got.ApplyImport.Task.ID)
+	return c.ended(t, got.text("applyImport.task.id"))
 }
 
 func outcomes(it imported) string {
@@ -130,46 +131,44 @@ func TestUpload_Refuses(t *testing.T) {
 		s := start(t, b, "LINKFORGE_IMPORT_BYTES=1024")
 		c := s.tenant(t, "ada")
 		taskID, url := c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV"})
-		put := func(url, body string, change func(r *http.Request)) (status int, header http.Header) {
-			r := must.Value(http.NewRequestWithContext(t.Context(), http.MethodPut, s.here(url),
-				strings.NewReader(body)))(t)
-			change(r)
-			response := must.Value(http.DefaultClient.Do(r))(t)
-			response.Body.Close()
-			return response.StatusCode, response.Header
+		put := func(url string, size int, headers ...string) answer {
+			return must.Value(s.request(http.MethodPut, strings.TrimPrefix(url, s.public), strings.Repeat("x", size),
+				headers...))(t)
 		}
-		as := func(*http.Request) {}
-		for name, c := range map[string]struct {
-			url, body string
-			change    func(r *http.Request)
-			want      int
-		}{
-			"an unknown token":  {s.public + "/import/x.y", "a", as, http.StatusNotFound},
-			"another signature": {url[:len(url)-2] + "AA", "a", as, http.StatusNotFound},
-			"a large file":      {url, strings.Repeat("x", 1025), as, http.StatusRequestEntityTooLarge},
-			"no size":           {url, "a", func(r *http.Request) { r.ContentLength = -1 }, http.StatusLengthRequired},
-			"a compressed file": {url, "a", func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") },
-				http.StatusUnsupportedMediaType},
-			"a page of any host": {url + "x", "a", func(r *http.Request) {
-				r.Header.Set("Origin", "https://app.example")
-			}, http.StatusNotFound},
-		} {
-			if status, header := put(c.url, c.body, c.change); status != c.want {
-				t.Errorf("%s: %d, want %d", name, status, c.want)
-			} else if name == "a page of any host" && header.Get("Access-Control-Allow-Origin") != "*" {
-				t.Errorf("the page cannot read the response: %v", header)
+		wantStatus(t, "an unknown token", put("/import/x.y", 1), http.StatusNotFound)
+		wantStatus(t, "another signature", put(url[:len(url)-2]+"AA", 1), http.StatusNotFound)
+		wantStatus(t, "a large file", put(url, 1025), http.StatusRequestEntityTooLarge)
+		wantStatus(t, "a compressed file", put(url, 1, "Content-Encoding", "gzip"), http.StatusUnsupportedMediaType)
+		page := put(url+"x", 1, "Origin", "https://app.example")
+		wantStatus(t, "a page of any host", page, http.StatusNotFound)
+		if page.header.Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("the page cannot read the response: %v", page.header)
+		}
+		r := must.Value(s.newRequest(http.MethodPut, strings.TrimPrefix(url, s.public), "x"))(t)
+		r.ContentLength = -1
+		wantStatus(t, "no size", must.Value(s.send(r))(t), http.StatusLengthRequired)
+		c.do(t, "cancelTask", map[string]any{"id": taskID})
+		wantStatus(t, "a canceled task", put(url, 1), http.StatusConflict)
+		_, url = c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV"})
+		c.do(t, "logout", map[string]any{})
+		wantStatus(t, "after the log-out", put(url, 1), http.StatusGone)
+	})
+}
+
+// clientOf returns a function that runs a command of a client with a key, which must end with a status and print texts.
+func (s *server) clientOf(t *testing.T, key client) func(status int, stdin, line string, texts ...string) string {
+	t.Helper()
+	return func(status int, stdin, line string, texts ...string) string {
+		t.Helper()
+		args := append(strings.Fields(line), "--server", "http://"+s.address, "--key", key.token, "--workspace", "ada")
+		out, stderr, got := command(t, nil, stdin, args...)
+		for _, text := range texts {
+			if got != status || !strings.Contains(out+stderr, text) {
+				t.Errorf("%s: exit status %d, want %d and %q:\n%s%s", line, got, status, text, out, stderr)
 			}
 		}
-		c.do(t, "cancelTask", map[string]any{"id": taskID})
-		if status, _ := put(url, "a", as); status != http.StatusConflict {
-			t.Errorf("a canceled task: %d", status)
-		}
-		_, url = c.createImport(t, map[string]any{"workspaceId": c.workspaceID, "source": "CSV"})
-		c.must(t, &struct{}{}, `mutation { logout(input: {}) { errors { code } } }`, nil)
-		if status, _ := put(url, "a", as); status != http.StatusGone {
-			t.Errorf("after the log-out: %d", status)
-		}
-	})
+		return out
+	}
 }
 
 // TestCommands_ImportAsClients: the command imports a file with an API key alone, and says what became of its rows.
@@ -177,53 +176,31 @@ func TestCommands_ImportAsClients(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
-		who := s.tenant(t, "ada")
-		key, _ := who.key(t, "LINKS_WRITE")
-		client := []string{"--server", "http://" + s.address, "--key", key.token, "--workspace", "ada"}
-		file := filepath.Join(t.TempDir(), "links.csv")
-		must.NoError(t,
-			os.WriteFile(file, []byte("code,url,title\nfrom-a,https://example.com/a,A\nfrom-b,no url,B\n"), 0o600))
-		ended := filepath.Join(t.TempDir(), "ended.csv")
-		must.NoError(t,
-			os.WriteFile(ended, []byte("code,url,expiresAt\nend,https://example.com/e,2020-01-01\n"), 0o600))
-		for _, c := range []struct {
-			args   []string
-			status int
-			want   []string
-		}{
-			{[]string{"links", "import", "csv", file, "--wait"}, 2,
-				[]string{"SUCCEEDED: 2 of 2", "1 CREATED", "1 FAILED", "line 2", "nothing was changed"}},
-			{[]string{"links", "import", "CSV", file, "--apply", "--wait"}, 2,
-				[]string{"1 CREATED", "undo it with revertOperation: opn_", "linkforge links undo opn_"}},
-			{[]string{"links", "import", "CSV", file, "--apply", "--wait"}, 2,
-				[]string{"1 UNCHANGED", "\nnothing was changed\n"}},
-			{[]string{"links", "import", "CSV", ended, "--apply", "--wait"}, 0,
-				[]string{"1 of these links have ended"}},
-			{[]string{"links", "undo", "opn_00000000000000000000000000"}, 1, []string{"no such operation"}},
-			{[]string{"links", "import", "CSV", file, "--host", "a.example=b.example"}, 1, []string{"DOMAINS_READ"}},
-			{[]string{"links", "import", "CSV", file, "--failures", "f"}, 1, []string{"needs --wait"}},
-			{[]string{"tasks", "list"}, 0, []string{"IMPORT", "SUCCEEDED", "2 of 2"}},
-			{[]string{"tasks", "list", "--json", "--limit", "1"}, 0, []string{`"total":1,"createdAt":"`, "Z\"}\n"}},
-			{[]string{"links", "import", "--help"}, 0, []string{"LINKFORGE, CSV"}},
-			{[]string{"links", "import", "NOTHING", file}, 1, []string{"CSV, JSON_LINES"}},
-			{[]string{"links", "import", "KUTT"}, 1, []string{"LINKFORGE_SOURCE_TOKEN"}},
-			{[]string{"links", "parity"}, 0, []string{"linkforge tasks watch tsk_"}},
-			{[]string{"tasks", "watch", "tsk_none"}, 1, []string{"there is no task"}},
-		} {
-			out, stderr, status := command(t, nil, "", append(slices.Clone(c.args), client...)...)
-			for _, want := range c.want {
-				if status != c.status || !strings.Contains(out+stderr, want) {
-					t.Errorf("%q: exit status %d, want %d and %q:\n%s%s", c.args, status, c.status, want, out, stderr)
-				}
-			}
-		}
+		key, _ := s.tenant(t, "ada").key(t, "LINKS_WRITE")
+		run := s.clientOf(t, key)
+		folder := t.TempDir()
+		file, ended := filepath.Join(folder, "links.csv"), filepath.Join(folder, "ended.csv")
+		keepFile(t, file, []byte("code,url,title\nfrom-a,https://example.com/a,A\nfrom-b,no url,B\n"))
+		keepFile(t, ended, []byte("code,url,expiresAt\nend,https://example.com/e,2020-01-01\n"))
+		run(2, "", "links import csv "+file+" --wait",
+			"SUCCEEDED: 2 of 2", "1 CREATED", "1 FAILED", "line 2", "nothing was changed")
+		run(2, "", "links import CSV "+file+" --apply --wait",
+			"1 CREATED", "undo it with revertOperation: opn_", "linkforge links undo opn_")
+		run(2, "", "links import CSV "+file+" --apply --wait", "1 UNCHANGED", "\nnothing was changed\n")
+		run(0, "", "links import CSV "+ended+" --apply --wait", "1 of these links have ended")
+		run(1, "", "links undo opn_00000000000000000000000000", "no such operation")
+		run(1, "", "links import CSV "+file+" --host a.example=b.example", "DOMAINS_READ")
+		run(1, "", "links import CSV "+file+" --failures f", "needs --wait")
+		run(0, "", "tasks list", "IMPORT", "SUCCEEDED", "2 of 2")
+		run(0, "", "tasks list --json --limit 1", `"total":1,"createdAt":"`, "Z\"}\n")
+		run(0, "", "links import --help", "LINKFORGE, CSV")
+		run(1, "", "links import NOTHING "+file, "CSV, JSON_LINES")
+		run(1, "", "links import KUTT", "LINKFORGE_SOURCE_TOKEN")
+		run(0, "", "links parity", "linkforge tasks watch tsk_")
+		run(1, "", "tasks watch tsk_none", "there is no task")
 		s.expect(t, http.StatusFound, http.MethodGet, "/ada/from-a")
-		out := succeed(t, nil, append([]string{"links", "import", "CSV", file}, client...)...)
-		taskID, _, _ := strings.Cut(out, "\n")
-		if out := succeed(t, nil, append([]string{"tasks", "cancel", taskID}, client...)...); !strings.Contains(out,
-			taskID+" is ") {
-			t.Errorf("canceled: %s", out)
-		}
+		taskID, _, _ := strings.Cut(run(0, "", "links import CSV "+file, ""), "\n")
+		run(0, "", "tasks cancel "+taskID, taskID+" is ")
 	})
 }
 
@@ -270,8 +247,8 @@ func TestCommands_ReportAnImport(t *testing.T) {
 		s := start(t, b)
 		who := s.tenant(t, "ada")
 		key, _ := who.key(t, "LINKS_WRITE", "DOMAINS_READ", "DOMAINS_WRITE")
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "own.example",
-			codeSpace: OWN}) { errors { message } } }`, map[string]any{"w": who.workspaceID})
+		run := s.clientOf(t, key)
+		who.claim(t, map[string]any{"host": "own.example", "codeSpace": "OWN"})
 		file := "short url,url,password,expires\nold.example/open/,https://example.com/a,,\n" +
 			"old.example/open/,https://example.com/a,,\nold.example/secret,https://example.com/b,x,\n" +
 			"old.example/late,https://example.com/c,,31.12.2026\n"
@@ -279,44 +256,27 @@ func TestCommands_ReportAnImport(t *testing.T) {
 			file += fmt.Sprintf("old.example/x.%d,https://example.com/%[1]d,,\n", i)
 		}
 		failures := filepath.Join(t.TempDir(), "failures.csv")
-		run := func(status int, stdin string, args []string, wants ...string) string {
-			args = append(args, "--server", "http://"+s.address, "--key", key.token, "--workspace", "ada")
-			out, stderr, got := command(t, nil, stdin, args...)
-			for _, want := range wants {
-				if got != status || !strings.Contains(out+stderr, want) {
-					t.Errorf("%q: exit status %d, want %d and %q:\n%s%s", args, got, status, want, out, stderr)
-				}
-			}
-			return out
-		}
-		run(2, file, []string{"links", "import", "CSV", "-", "--wait", "--failures", failures}, "1 CREATED",
-			"1 UNCHANGED", "2 CLOSED", "25 FAILED", `29 of "old.example" get the shared codes`, "codeSpace: OWN",
-			"and 5 more", "2 links respond 404", "restoreLink", `"31.12.2026"`, "2026-12-31")
-		table := must.Value(csv.NewReader(bytes.NewReader(must.Value(os.ReadFile(failures))(t))).ReadAll())(t)
+		run(2, file, "links import CSV - --wait --failures "+failures, "1 CREATED", "1 UNCHANGED", "2 CLOSED",
+			"25 FAILED", `29 of "old.example" get the shared codes`, "codeSpace: OWN", "and 5 more",
+			"2 links respond 404", "restoreLink", `"31.12.2026"`, "2026-12-31")
+		table := must.Value(csv.NewReader(strings.NewReader(readFile(t, failures))).ReadAll())(t)
 		if len(table) != 1+25+2 || table[1][3] != "FAILED" || table[26][3] != "CLOSED" {
 			t.Errorf("%d failures are written: %q", len(table), table)
 		}
-		apply := []string{"links", "import", "CSV", "-", "--apply", "--wait", "--host", "old.example=OWN.example"}
 		for range 2 {
-			out := run(0, file, apply, "26 CREATED", "2 CLOSED", `get the codes of "own.example"`)
+			out := run(0, file, "links import CSV - --apply --wait --host old.example=OWN.example", "26 CREATED",
+				"2 CLOSED", `get the codes of "own.example"`)
 			_, operation, _ := strings.Cut(out, "linkforge links undo ")
-			run(0, "", []string{"links", "undo", strings.TrimSpace(operation)}, "links are as before", "0 are not")
+			run(0, "", "links undo "+operation, "links are as before", "0 are not")
 		}
-		run(1, file, []string{"links", "import", "CSV", "-", "--host", "old.example=none.example"},
-			"it has: own.example")
+		run(1, file, "links import CSV - --host old.example=none.example", "it has: own.example")
 		run(2, "version: 1\nowner: site\nlinks:\n  - {key: a, url: \"https://example.com/\", code: abc}\n",
-			[]string{"links", "plan", "-f", "-"}, "1 to create")
-		out, stderr, status := command(t, nil, "", "code", "--workspace", "ada", "https://example.com/")
-		if status != 1 || !strings.Contains(stderr, "linkforge workspaces list") {
-			t.Errorf("a slug: exit status %d, %s%s", status, out, stderr)
-		}
+			"links plan -f -", "1 to create")
+		declined(t, nil, "linkforge workspaces list", "code", "--workspace", "ada", "https://example.com/")
 		byID := succeed(t, s.env, "links", "codes", "--workspace", who.workspaceID, "https://example.com/")
 		if bySlug := succeed(t, s.env, "links", "codes", "--workspace", "ada", "https://example.com/"); bySlug != byID {
 			t.Errorf("the codes of a slug:\n%s\nwant:\n%s", bySlug, byID)
 		}
-		if _, stderr, status := command(t, s.env, "", "links", "codes", "--workspace", "none",
-			"https://example.com/"); status != 1 || !strings.Contains(stderr, "no workspace") {
-			t.Errorf("an unknown slug: exit status %d, %s", status, stderr)
-		}
+		declined(t, s.env, "no workspace", "links", "codes", "--workspace", "none", "https://example.com/")
 	})
 }

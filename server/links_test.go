@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
@@ -23,9 +22,7 @@ func TestMaxClicks_AreExact(t *testing.T) {
 		l := who.shorten(t, "https://example.com/limited", "maxClicks", 100).Link
 
 		got := visitAtOnce(t, nodes, l.path(nodes[0]), 1000, 1000, ends)
-		if diff := cmp.Diff(map[int]int{http.StatusFound: 100, http.StatusGone: 900}, got); diff != "" {
-			t.Errorf("answers (-want +got):\n%s", diff)
-		}
+		same(t, "answers", got, map[int]int{http.StatusFound: 100, http.StatusGone: 900})
 		polltest.Until(t, "every redirect is counted", func() bool { return who.getLink(t, l.ID).ClickCount == 100 })
 		after := who.getLink(t, l.ID)
 		if after.Status != "EXHAUSTED" || after.HitQuota.Used != 100 {
@@ -73,75 +70,39 @@ func TestAnonymousLink_CanBeDisabled(t *testing.T) {
 func TestBlockCommand_StopsRedirects(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		s := startAll(t, b, 1)[0]
+		s := start(t, b)
 		who := s.tenant(t, "tenant")
 		l := who.shorten(t, "https://login.evil.example/your-bank").Link
-		operate := func(status int, args ...string) string {
+		report := func(url, details string) string {
 			t.Helper()
-			out, stderr, got := command(t, s.env, "", args...)
-			if got != status {
-				t.Fatalf("%v: exit status %d, %s%s", args, got, out, stderr)
-			}
-			return out + stderr
+			return client{server: s}.ask(t, `mutation ($x: String!, $d: String!) { reportLink(input: {shortUrl: $x,
+				reason: PHISHING, details: $d}) { reported errors { code } } }`,
+				map[string]any{"x": url, "d": details}).text("reportLink")
 		}
-
-		var got struct {
-			ReportLink struct {
-				Reported bool
-				Errors   []userError
-			}
+		if got := report(l.ShortURL, "a \x1bred\x1b bank"); !strings.Contains(got, "INVALID_INPUT") {
+			t.Errorf("hostile details: %s", got)
 		}
-		report := func(url string) {
-			t.Helper()
-			client{server: s}.must(t, &got, `mutation ($x: String!) {
-				reportLink(input: {shortUrl: $x, reason: PHISHING, details: "a \u001bred\u001b bank"}) { reported
-				errors { code
-				message field } } }`,
-				map[string]any{"x": url})
-		}
-		report(l.ShortURL)
-		if got.ReportLink.Reported || got.ReportLink.Errors[0].Code != "INVALID_INPUT" {
-			t.Errorf("hostile details: %+v", got)
-		}
-		client{server: s}.must(t, &got, `mutation ($x: String!) {
-			reportLink(input: {shortUrl: $x, reason: PHISHING, details: "It looks like my bank."}) { reported errors
-			{ code
-			message field } } }`,
-			map[string]any{"x": l.ShortURL})
-		if !got.ReportLink.Reported || len(got.ReportLink.Errors) > 0 {
-			t.Errorf("%+v", got)
-		}
-		report(s.public + "/unknown")
-		if out := operate(0, "reports"); !regexp.MustCompile(`^\S+ +PHISHING +` + regexp.QuoteMeta(l.ShortURL) +
+		same(t, "a report", report(l.ShortURL, "It looks like my bank."), "map[errors:[] reported:true]")
+		report(s.public+"/unknown", "")
+		if out := succeed(t, s.env, "reports"); !regexp.MustCompile(`^\S+ +PHISHING +` + regexp.QuoteMeta(l.ShortURL) +
 			` .*"It looks like my bank\."\n$`).MatchString(out) {
 			t.Errorf("reports: %s", out)
 		}
 
-		operate(0, "block", "add", "EVIL.example", "--reason", "phishing")
-		if out := operate(0, "block", "list"); !strings.HasPrefix(out, "evil.example ") ||
+		succeed(t, s.env, "block", "add", "EVIL.example", "--reason", "phishing")
+		if out := succeed(t, s.env, "block", "list"); !strings.HasPrefix(out, "evil.example ") ||
 			!strings.HasSuffix(out, "phishing\n") {
 			t.Errorf("listed: %q", out)
 		}
-		if made, err := who.create("https://evil.example/other"); err != nil || len(made.Errors) != 1 ||
-			made.Errors[0].Code != "UNSAFE_URL" {
-			t.Errorf("%+v, %v", made, err)
-		}
+		refuses(t, "a blocked host", must.Value(who.create("https://evil.example/other"))(t).Errors, "UNSAFE_URL")
 		s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
-		if out := operate(0, "block", "disable", "evil.example"); out != "disabled 1 links\n" {
-			t.Errorf("disabled: %q", out)
-		}
-		soon := func(status int) {
-			polltest.Until(t, "the server applies the change", func() bool {
-				a, err := s.get(l.path(s))
-				return err == nil && a.status == status
-			})
-		}
-		soon(http.StatusGone)
-		operate(0, "block", "enable", "evil.example")
-		soon(http.StatusFound)
-		operate(0, "block", "remove", "evil.example")
-		operate(1, "block", "remove", "evil.example")
-		operate(1, "block", "add", "https://evil.example/path")
+		same(t, "disabled", succeed(t, s.env, "block", "disable", "evil.example"), "disabled 1 links\n")
+		s.becomes(t, l, http.StatusGone, "the link is disabled")
+		succeed(t, s.env, "block", "enable", "evil.example")
+		s.becomes(t, l, http.StatusFound, "the link is enabled")
+		succeed(t, s.env, "block", "remove", "evil.example")
+		declined(t, s.env, "", "block", "remove", "evil.example")
+		declined(t, s.env, "", "block", "add", "https://evil.example/path")
 		who.shorten(t, "https://evil.example/other")
 	})
 }

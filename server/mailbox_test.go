@@ -76,11 +76,7 @@ func (m *mailbox) serve(conn net.Conn) {
 	}
 }
 
-func (m *mailbox) count() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.received)
-}
+func (m *mailbox) count() int { return m.to("") }
 
 // to returns the number of messages to recipients with the prefix.
 func (m *mailbox) to(prefix string) (n int) {
@@ -113,12 +109,11 @@ func (m *mailbox) token(t *testing.T, recipient string) (token string) {
 		defer m.mu.Unlock()
 		for _, message := range m.received {
 			_, text, _ := strings.Cut(message, "\n\n")
-			token = tokenInMail.FindString(strings.ReplaceAll(text, "=\n", ""))
-			if token != "" && strings.HasPrefix(message, "<"+recipient+">") {
-				return true
+			if token == "" && strings.HasPrefix(message, "<"+recipient+">") {
+				token = tokenInMail.FindString(strings.ReplaceAll(text, "=\n", ""))
 			}
 		}
-		return false
+		return token != ""
 	})
 	return token
 }

@@ -27,9 +27,7 @@ func TestMemoryLimit_LeavesRoom(t *testing.T) {
 	held = nil
 	runtime.GC()
 	m.adjust()
-	if limit := debug.SetMemoryLimit(-1); limit != minMemory {
-		t.Errorf("%d MiB are the limit when nothing is alive", limit>>20)
-	}
+	same(t, "the limit when nothing is alive", debug.SetMemoryLimit(-1), minMemory)
 }
 
 // TestMemoryLimit_RespectsContainer: the collector's limit stays below the container's, however much
@@ -45,12 +43,8 @@ func TestMemoryLimit_RespectsContainer(t *testing.T) {
 		"large container":          {8 << 30, 0, 128 << 20, 256 << 20},
 		"large, large heap":        {8 << 30, 7 << 30, 128 << 20, 6<<30 - 128<<20},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := memoryOf(c, tc.container)
-			if cached, limit := m.cachedLinks(), m.limit(tc.alive); cached != tc.cached || limit != tc.limit {
-				t.Errorf("%d bytes of links and a limit of %d, want %d and %d", cached, limit, tc.cached, tc.limit)
-			}
-		})
+		m := memoryOf(c, tc.container)
+		same(t, name+": links", m.cachedLinks(), tc.cached)
+		same(t, name+": the limit", m.limit(tc.alive), tc.limit)
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -44,24 +42,18 @@ var taskTables = []string{
 func TestImport_DryRunChangesTasksOnly(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off")
-		c := s.tenant(t, "ada")
-		importFile := func(isDry bool, file string) imported {
-			taskID, url := c.createImport(t,
-				map[string]any{"workspaceId": c.workspaceID, "source": "CSV", "dryRun": isDry, "onConflict": "REPLACE"})
-			if status := s.upload(t, url, []byte(file)); status != http.StatusCreated {
-				t.Fatalf("the upload answers %d", status)
-			}
-			return c.ended(t, taskID)
+		c := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off").tenant(t, "ada")
+		importFile := func(isDry bool, file string) string {
+			return outcomes(c.importCSV(t, map[string]any{"dryRun": isDry, "onConflict": "REPLACE"}, file))
 		}
 		const file = "id,code,url,folder,tags\n1,a,https://example.com/a,old,x\n2,b,https://example.com/b,,\n"
-		if got := outcomes(importFile(false, file)); got != "SUCCEEDED 2 of 2: CREATED 2" {
+		if got := importFile(false, file); got != "SUCCEEDED 2 of 2: CREATED 2" {
 			t.Fatal(got)
 		}
 		before := b.dump(t)
-		dry := importFile(true, strings.Replace(file, "https://example.com/a", "https://example.com/changed", 1)+
+		got := importFile(true, strings.Replace(file, "https://example.com/a", "https://example.com/changed", 1)+
 			"3,c,https://example.com/c,new,y\n4,b,https://example.com/other,,\n5,d,no url,,\n")
-		if got := outcomes(dry); got != "SUCCEEDED 5 of 5: CREATED 1, UPDATED 2, UNCHANGED 1, FAILED 1" {
+		if got != "SUCCEEDED 5 of 5: CREATED 1, UPDATED 2, UNCHANGED 1, FAILED 1" {
 			t.Error(got)
 		}
 		for table, rows := range b.dump(t) {
@@ -81,33 +73,16 @@ func TestImport_LeavesNoToken(t *testing.T) {
 		var sent sync.Map
 		kutt := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			sent.Store(r.Header.Get("X-API-KEY"), true)
-			_ = json.NewEncoder(w).
-				Encode(map[string]any{"total": 1, "limit": 50, "skip": 0, "data": []any{map[string]any{
-					"id": "1", "address": "a", "link": "https://kutt.example/a", "target": "https://example.com/",
-					"password": false,
-				}}})
+			fmt.Fprint(w, `{"total": 1, "limit": 50, "skip": 0, "data": [{"id": "1", "address": "a",
+				"link": "https://kutt.example/a", "target": "https://example.com/", "password": false}]}`)
 		}))
 		defer kutt.Close()
-		s := start(t, b, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1", "LINKFORGE_ENCRYPTION_KEY="+
-			base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))), "LINKFORGE_LOG_LEVEL=debug")
+		s := start(t, b, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1", "LINKFORGE_ENCRYPTION_KEY="+encryptionKey,
+			"LINKFORGE_LOG_LEVEL=debug")
 		c := s.tenant(t, "ada")
 		for _, baseURL := range []string{kutt.URL, kutt.URL + "/missing"} {
-			var created struct {
-				CreateImport struct {
-					Task   *struct{ ID string }
-					Errors []problem
-				}
-			}
-			c.must(t, &created,
-				`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } errors { message code }
-					} }`,
-				map[string]any{"in": map[string]any{"workspaceId": c.workspaceID, "source": "KUTT",
-					"api": map[string]any{"baseUrl": baseURL, "token": token}}})
-			if created.CreateImport.Task == nil {
-				t.Fatalf("%+v", created.CreateImport.Errors)
-			}
-			it := c.ended(t, created.CreateImport.Task.ID)
-			if text := string(must.Value(json.Marshal(it))(t)); strings.Contains(text, token) {
+			it := c.ended(t, c.importByAPI(t, baseURL, token))
+			if text := fmt.Sprintf("%+v %+v", it, it.Failure); strings.Contains(text, token) {
 				t.Errorf("the task has the token: %s", text)
 			}
 		}
@@ -115,15 +90,11 @@ func TestImport_LeavesNoToken(t *testing.T) {
 			t.Fatal("the API was not requested with the token")
 		}
 		for table, rows := range b.dump(t) {
-			for _, row := range rows {
-				if strings.Contains(row, token) {
-					t.Errorf("a row of %s has the token: %s", table, row)
-				}
+			if strings.Contains(strings.Join(rows, "\n"), token) {
+				t.Errorf("a row of %s has the token", table)
 			}
 		}
-		if secrets := b.counts(t, "SELECT count(*) FROM tasks WHERE secret IS NOT NULL")[0]; secrets != 0 {
-			t.Errorf("%d tasks keep a sealed token", secrets)
-		}
+		same(t, "tasks with a sealed token", numberOf(t, b, "SELECT count(*) FROM tasks WHERE secret IS NOT NULL"), 0)
 		if log := content(t, s.err); strings.Contains(log, token) {
 			t.Error("the log has the token")
 		}
@@ -146,38 +117,23 @@ func TestParity_KeepsItsRate(t *testing.T) {
 		nodes := startAll(t, b, b.nodes, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1", "LINKFORGE_DESTINATION_CHECKS=off",
 			"LINKFORGE_RATE_LIMITS=on")
 		const links = 3
-		var tasks []func() string
+		tasks := map[string]tenant{}
 		for i, slug := range []string{"ada", "grace"} {
 			c := nodes[i%len(nodes)].tenant(t, slug)
 			file := "shorturl,url\n"
 			for n := range links {
 				file += fmt.Sprintf("%s/%s-%d,https://example.com/%[2]s-%[3]d\n", old.URL, slug, n)
 			}
-			taskID, url := c.createImport(t,
-				map[string]any{"workspaceId": c.workspaceID, "source": "CSV", "dryRun": false})
-			c.server.upload(t, url, []byte(file))
-			if got := outcomes(c.ended(t, taskID)); got != fmt.Sprintf("SUCCEEDED %d of %[1]d: CREATED %[1]d", links) {
-				t.Fatal(got)
-			}
-			var check struct {
-				CheckParity struct{ Task struct{ ID string } }
-			}
-			c.must(t, &check,
-				`mutation ($w: ID!) { checkParity(input: {workspaceId: $w}) { task { id } errors { code message } } }`,
+			c.importCSV(t, map[string]any{"dryRun": false}, file)
+			check := c.ask(t, `mutation ($w: ID!) { checkParity(input: {workspaceId: $w}) { task { id } } }`,
 				map[string]any{"w": c.workspaceID})
-			tasks = append(tasks, func() string {
-				c.ended(t, check.CheckParity.Task.ID)
-				var got struct{ Node json.RawMessage }
-				c.must(t, &got,
-					`query ($id: ID!) { node(id: $id) { ... on Task { report { ... on ParityReport { counts {
-						verdict links } } } } } }`,
-					map[string]any{"id": check.CheckParity.Task.ID})
-				return string(got.Node)
-			})
+			tasks[check.text("checkParity.task.id")] = c
 		}
-		for _, counts := range tasks {
-			if got, want := counts(), fmt.Sprintf(`{"report":{"counts":[{"verdict":"SAME","links":%d}]}}`,
-				links); got != want {
+		for taskID, c := range tasks {
+			c.ended(t, taskID)
+			got := c.ask(t, `query ($id: ID!) { node(id: $id) { ... on Task { report { ... on ParityReport {
+				counts { verdict links } } } } } }`, map[string]any{"id": taskID}).text("node.report.counts")
+			if want := fmt.Sprintf("[map[links:%d verdict:SAME]]", links); got != want {
 				t.Errorf("parity: %s, want %s", got, want)
 			}
 		}

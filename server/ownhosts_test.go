@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -16,32 +15,33 @@ import (
 func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes, "LINKFORGE_PUBLIC_URL=https://go.example.com",
-			"LINKFORGE_HOSTS=internal.example")
-		s := nodes[0]
-		who, other := s.tenant(t, "circles"), s.tenant(t, "neighbor")
+		s := startAll(t, b, b.nodes, "LINKFORGE_PUBLIC_URL=https://go.example.com",
+			"LINKFORGE_HOSTS=internal.example")[0]
+		who := s.tenant(t, "circles")
 		domainID := who.verifiedDomain(t, b, "circles.example.com")
-		other.verifiedDomain(t, b, "neighbor.example.com")
+		s.tenant(t, "neighbor").verifiedDomain(t, b, "neighbor.example.com")
 		l := who.shorten(t, "https://example.com/", "strategy", "RANDOM").Link
 		_, port, err := net.SplitHostPort(s.address)
 		must.NoError(t, err)
-		inDomain := func(field string) func(url string) []userError {
-			return func(url string) []userError {
+		create := func(fields ...any) []userError {
+			return must.Value(who.create("https://example.com/", append(fields, "strategy", "RANDOM")...))(t).Errors
+		}
+		fields := map[string]func(url string) []userError{
+			"url of a link": func(url string) []userError { return create("url", url) },
+		}
+		for _, field := range []string{"notFoundUrl", "endedUrl"} {
+			fields[field+" of a workspace"] = func(url string) []userError {
+				return who.refusal(t, "updateWorkspace", "UpdateWorkspaceInput",
+					map[string]any{"id": who.workspaceID, field: url})
+			}
+		}
+		for _, field := range []string{"rootUrl", "notFoundUrl", "endedUrl", "faviconUrl"} {
+			fields[field+" of a domain"] = func(url string) []userError {
 				return who.refusal(t, "updateDomain", "UpdateDomainInput", map[string]any{"id": domainID, field: url})
 			}
 		}
-		inWorkspace := func(field string) func(url string) []userError {
-			return func(url string) []userError {
-				return who.refusal(t, "updateWorkspace", "UpdateWorkspaceInput", map[string]any{
-					"id": who.workspaceID, field: url,
-				})
-			}
-		}
-		ofURL := func(url string) []userError {
-			made := must.Value(who.create(url, "strategy", "RANDOM"))(t)
-			return made.Errors
-		}
-		routings := map[string]func(url string) map[string]any{
+		target := func(url string) map[string]any { return map[string]any{"url": url} }
+		for field, routing := range map[string]func(url string) map[string]any{
 			"routing.pendingUrl": func(url string) map[string]any { return map[string]any{"pendingUrl": url} },
 			"routing.endedUrl":   func(url string) map[string]any { return map[string]any{"endedUrl": url} },
 			"routing.card.imageUrl": func(url string) map[string]any {
@@ -49,48 +49,28 @@ func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 				return map[string]any{"card": map[string]any{"title": "A title", "imageUrl": image}}
 			},
 			"routing.rules.1.targets.2.url": func(url string) map[string]any {
-				rule := func(urls ...string) map[string]any {
-					var targets []any
-					for _, one := range urls {
-						targets = append(targets, map[string]any{"url": one})
-					}
-					return map[string]any{"targets": targets}
-				}
 				return map[string]any{"rules": []any{
-					rule("https://example.com/a"), rule("https://example.com/b", "https://example.com/c", url),
+					map[string]any{"targets": []any{target("https://example.com/a")}},
+					map[string]any{"targets": []any{target("https://example.com/b"), target("https://example.com/c"),
+						target(url)}},
 				}}
 			},
-		}
-		fields := map[string]func(url string) []userError{
-			"notFoundUrl of a workspace": inWorkspace("notFoundUrl"), "endedUrl of a workspace": inWorkspace(
-				"endedUrl"),
-			"rootUrl of a domain": inDomain("rootUrl"), "notFoundUrl of a domain": inDomain("notFoundUrl"),
-			"endedUrl of a domain": inDomain("endedUrl"), "faviconUrl of a domain": inDomain("faviconUrl"),
-			"url of a link": ofURL,
-		}
-		for field, routing := range routings {
-			fields[field+" of a new link"] = func(url string) []userError {
-				made := must.Value(who.create("https://example.com/", "strategy", "RANDOM", "routing", routing(url)))(t)
-				return made.Errors
-			}
+		} {
+			fields[field+" of a new link"] = func(url string) []userError { return create("routing", routing(url)) }
 			fields[field+" of a link"] = func(url string) []userError {
 				return who.refusal(t, "updateLink", "UpdateLinkInput",
 					map[string]any{"id": l.ID, "routing": routing(url)})
 			}
 		}
+		spellings := []string{
+			"https://go.example.com/x", "http://GO.example.com.:PORT/x", "http://127.0.0.1:PORT/x",
+			"https://internal.example/x", "http://neighbor.example.com:PORT/x", "https://go.example.com:9443/x",
+		}
 		for i, name := range slices.Sorted(maps.Keys(fields)) {
-			set := fields[name]
 			path, _, _ := strings.Cut(name, " ")
-			spellings := []string{
-				"https://go.example.com/x", "http://GO.example.com.:PORT/x", "http://127.0.0.1:PORT/x",
-				"https://internal.example/x", "http://neighbor.example.com:PORT/x", "https://go.example.com:9443/x",
-			}
 			url := strings.ReplaceAll(spellings[i%len(spellings)], "PORT", port)
-			refused := set(url)
-			if len(refused) != 1 || refused[0].Code != "UNSAFE_URL" || strings.Join(refused[0].Field, ".") != path {
-				t.Errorf("%s, %s: %+v, want UNSAFE_URL at %s", name, url, refused, path)
-			}
-			if refused := set(fmt.Sprintf("https://other.example/%s", path)); len(refused) > 0 {
+			refuses(t, name+", "+url, fields[name](url), "UNSAFE_URL", path)
+			if refused := fields[name]("https://other.example/" + path); len(refused) > 0 {
 				t.Errorf("%s refuses another host: %+v", name, refused)
 			}
 		}

@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -13,67 +13,50 @@ import (
 )
 
 // scrapeNumbers returns the metrics of some numbers, without those of the runtime, and the log.
-func scrapeNumbers(t *testing.T, read func() []number) (lines []string, logged string) {
+func scrapeNumbers(t *testing.T, read func() []number) (lines, logged string) {
 	t.Helper()
 	var log bytes.Buffer
-	w := httptest.NewRecorder()
-	serveMetrics(read, slog.New(slog.NewTextHandler(&log, nil))).
-		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if w.Code != http.StatusOK {
-		t.Fatalf("status %d: %s", w.Code, w.Body)
+	w := request(serveMetrics(read, slog.New(slog.NewTextHandler(&log, nil))), http.MethodGet, "/metrics")
+	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "\ngo_goroutines ") ||
+		!strings.Contains(body, "\nprocess_start_time_seconds ") {
+		t.Errorf("status %d, or the runtime's or the process's numbers are missing:\n%s", w.Code, body)
 	}
 	for line := range strings.Lines(w.Body.String()) {
 		if strings.Contains(line, "test_") {
-			lines = append(lines, line)
+			lines += line
 		}
-	}
-	if !strings.Contains(w.Body.String(), "\ngo_goroutines ") ||
-		!strings.Contains(w.Body.String(), "\nprocess_start_time_seconds ") {
-		t.Errorf("the runtime's or the process's numbers are missing:\n%s", w.Body)
 	}
 	return lines, log.String()
 }
 
+// TestGauges_AreExposed as they are read at a scrape.
 func TestGauges_AreExposed(t *testing.T) {
 	t.Parallel()
-	lines, logged := scrapeNumbers(t, func() []number {
+	scrapes := 0
+	read := func() []number {
+		scrapes++
 		return []number{
 			counter("test_answers_total", "Answers.", int64(7)).By("status", "302"),
 			counter("test_answers_total", "Answers.", uint64(0)).By("status", "404"),
 			gauge("test_lag_seconds", "Lag.", (1500 * time.Millisecond).Seconds()),
-			gauge("test_up", "Up.", 1),
+			gauge("test_scrapes", "Scrapes.", scrapes),
 		}
-	})
-	want := `# HELP test_answers_total Answers.
+	}
+	for n := 1; n <= 2; n++ {
+		lines, logged := scrapeNumbers(t, read)
+		want := fmt.Sprintf(`# HELP test_answers_total Answers.
 # TYPE test_answers_total counter
 test_answers_total{status="302"} 7
 test_answers_total{status="404"} 0
 # HELP test_lag_seconds Lag.
 # TYPE test_lag_seconds gauge
 test_lag_seconds 1.5
-# HELP test_up Up.
-# TYPE test_up gauge
-test_up 1
-`
-	if got := strings.Join(lines, ""); got != want || logged != "" {
-		t.Errorf("got\n%swant\n%slogged: %s", got, want, logged)
-	}
-}
-
-// TestGauges_AreReadOnEveryScrape at every scrape, and all at once.
-func TestGauges_AreReadOnEveryScrape(t *testing.T) {
-	t.Parallel()
-	scrapes := 0
-	handler := serveMetrics(func() []number {
-		scrapes++
-		return []number{counter("test_a_total", "A.", scrapes), counter("test_b_total", "B.", scrapes)}
-	}, slog.New(slog.DiscardHandler))
-	for _, want := range []string{"test_a_total 1\n", "test_a_total 2\n"} {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		if !strings.Contains(w.Body.String(), want) ||
-			!strings.Contains(w.Body.String(), strings.Replace(want, "_a_", "_b_", 1)) {
-			t.Errorf("%q is missing", want)
+# HELP test_scrapes Scrapes.
+# TYPE test_scrapes gauge
+test_scrapes %d
+`, n)
+		if lines != want || logged != "" {
+			t.Errorf("got\n%swant\n%slogged: %s", lines, want, logged)
 		}
 	}
 }
@@ -89,13 +72,10 @@ func TestGauges_OmitFailures(t *testing.T) {
 		"a label's value":  gauge("test_value", "Value.", 1).By("x", "\xff"),
 		"two kinds of one": counter("test_good", "Good.", 1).By("x", "y"),
 	} {
-		t.Run(name, func(t *testing.T) {
-			lines, logged := scrapeNumbers(t, func() []number { return []number{good, bad} })
-			if got := strings.Join(lines, ""); !strings.Contains(got, "\ntest_good 1\n") ||
-				!strings.Contains(logged, "level=WARN") {
-				t.Errorf("%s\nlogged: %s", got, logged)
-			}
-		})
+		lines, logged := scrapeNumbers(t, func() []number { return []number{good, bad} })
+		if !strings.Contains(lines, "\ntest_good 1\n") || !strings.Contains(logged, "level=WARN") {
+			t.Errorf("%s: %s\nlogged: %s", name, lines, logged)
+		}
 	}
 }
 
@@ -110,7 +90,6 @@ func TestHistograms_AreExposed(t *testing.T) {
 		n := histogram("test_took_seconds", "Took.", d.Spread())
 		return []number{n.By("kind", "a").By("code", "x"), n.By("kind", "a").By("code", "y")}
 	})
-	got := strings.Join(lines, "")
 	for _, want := range []string{
 		`test_took_seconds_bucket{code="x",kind="a",le="0.001"} 2`,
 		`test_took_seconds_bucket{code="x",kind="a",le="0.0025"} 3`,
@@ -118,8 +97,8 @@ func TestHistograms_AreExposed(t *testing.T) {
 		`test_took_seconds_bucket{code="y",kind="a",le="+Inf"} 4`,
 		`test_took_seconds_count{code="y",kind="a"} 4`, `test_took_seconds_sum{code="x",kind="a"} 20.002001`,
 	} {
-		if !strings.Contains(got, want+"\n") || logged != "" {
-			t.Errorf("%s is missing in\n%slogged: %s", want, got, logged)
+		if !strings.Contains(lines, want+"\n") || logged != "" {
+			t.Errorf("%s is missing in\n%slogged: %s", want, lines, logged)
 		}
 	}
 }

@@ -56,9 +56,8 @@ type qrCodeView struct {
 func (w tenant) qrCode(t *testing.T, linkID, arguments string) (view qrCodeView) {
 	t.Helper()
 	var got struct{ Link struct{ QRCode qrCodeView } }
-	w.must(t, &got, `query ($id: ID!) { link(by: {id: $id}) { qrCode`+arguments+
-		` { text svg svgUrl pngUrl modules } } }`,
-		map[string]any{"id": linkID})
+	w.must(t, &got, `query ($id: ID!) { link(by: {id: $id}) { qrCode`+arguments+` {
+		text svg svgUrl pngUrl modules } } }`, map[string]any{"id": linkID})
 	return got.Link.QRCode
 }
 
@@ -94,37 +93,28 @@ func TestQRCode_IsServed(t *testing.T) {
 		}
 		file := filepath.Join(t.TempDir(), "logo.png")
 		must.NoError(t, os.WriteFile(file, redSquare(t, 60), 0o600))
-		for format, want := range map[string]string{"svg": document.body, "png": image.body} {
-			out, stderr, status := command(t, nil, "", "qr", "--format", format, "--size=300", "--level=HIGH",
-				"--foreground=#112233", "--logo", file, scanned.Text)
-			if out != want || status != 0 {
-				t.Errorf("the command renders another %s: exit status %d, %s", format, status, stderr)
+		tag := document.header.Get("ETag")
+		for format, a := range map[string]answer{"svg": document, "png": image} {
+			if out := succeed(t, nil, "qr", "--format", format, "--size=300", "--level=HIGH", "--foreground=#112233",
+				"--logo", file, scanned.Text); out != a.body {
+				t.Errorf("the command renders another %s", format)
 			}
-		}
-		for _, a := range []answer{image, document} {
-			tag := a.header.Get("ETag")
-			if tag == "" || a.header.Get("Cache-Control") != "public, max-age=3600" ||
+			if a.header.Get("ETag") == "" || a.header.Get("Cache-Control") != "public, max-age=3600" ||
 				!strings.Contains(a.header.Get("Content-Security-Policy"), "default-src 'none'") ||
 				strings.Contains(fmt.Sprint(a.header, a.body), "secret-destination") {
 				t.Errorf("headers %v", a.header)
 			}
 		}
-		tag := document.header.Get("ETag")
 		s.expect(t, http.StatusNotModified, http.MethodGet, l.path(s)+".svg?qr=flyer", "If-None-Match", tag)
 		head := s.expect(t, http.StatusOK, http.MethodHead, l.path(s)+".svg?qr=flyer")
 		if head.header.Get("ETag") != tag || head.body != "" {
 			t.Errorf("HEAD: %v, %.100q", head.header, head.body)
 		}
 		who.setWorkspace(t, map[string]any{"qrStyle": nil})
-		if again := who.qrCode(t, l.ID, ""); again != plain {
-			t.Errorf("the default style gives %+v, want %+v", again, plain)
-		}
-		for _, path := range []string{".svg?qr=other", ".png?qr=Flyer", ".gif", ".svg/x"} {
-			s.expect(t, http.StatusNotFound, http.MethodGet, l.path(s)+path)
-		}
-		s.expect(t, http.StatusNotFound, http.MethodGet, "/printed/unknown.svg")
-		if n := who.getLink(t, l.ID).ClickCount; n != 0 {
-			t.Errorf("images are %d clicks", n)
+		same(t, "the default style", who.qrCode(t, l.ID, ""), plain)
+		for _, path := range []string{l.path(s) + ".svg?qr=other", l.path(s) + ".png?qr=Flyer", l.path(s) + ".gif",
+			l.path(s) + ".svg/x", "/printed/unknown.svg"} {
+			s.expect(t, http.StatusNotFound, http.MethodGet, path)
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, l.path(s)) // the only click
 		s.expect(t, http.StatusNotFound, http.MethodGet, l.path(s)+".svg")
@@ -137,29 +127,18 @@ func TestRefusals_HaveRetryAfter(t *testing.T) {
 	s := start(t, embedded(t), "LINKFORGE_RATE_LIMITS=on")
 	who := s.tenant(t, "limited")
 	path := who.shorten(t, "https://example.com/").Link.path(s)
-	form := func(path, body string) func() (answer, error) {
-		return func() (answer, error) {
-			return s.request(http.MethodPost, path, body, "Content-Type", formType)
-		}
-	}
-	for what, ask := range map[string]func() (answer, error){
-		"/export/audit": func() (answer, error) {
-			return s.get("/export/audit/"+who.workspaceID, "Authorization", "Bearer "+who.token)
-		},
-		"a QR code": func() (answer, error) { return s.get(path + ".png") },
-		"/password": form("/password", "token=x&password=correct+horse"),
-		"/abuse":    form("/abuse", "link=x&reason=SPAM"),
+	for _, c := range [][]string{
+		{http.MethodGet, "/export/audit/" + who.workspaceID, "", "Authorization", "Bearer " + who.token},
+		{http.MethodGet, path + ".png", ""},
+		{http.MethodPost, "/password", "token=x&password=correct+horse", "Content-Type", formType},
+		{http.MethodPost, "/abuse", "link=x&reason=SPAM", "Content-Type", formType},
 	} {
-		for n := 0; ; n++ {
-			a := must.Value(ask())(t)
-			if wait, _ := strconv.Atoi(a.header.Get("Retry-After")); a.status == http.StatusTooManyRequests &&
-				wait > 0 {
-				break
-			}
-			if a.status == http.StatusTooManyRequests || n == 200 {
-				t.Errorf("%s: %d with Retry-After %q", what, a.status, a.header.Get("Retry-After"))
-				break
-			}
+		var a answer
+		for n := 0; n < 200 && a.status != http.StatusTooManyRequests; n++ {
+			a = must.Value(s.request(c[0], c[1], c[2], c[3:]...))(t)
+		}
+		if wait, _ := strconv.Atoi(a.header.Get("Retry-After")); a.status != http.StatusTooManyRequests || wait <= 0 {
+			t.Errorf("%s: %d with Retry-After %q", c[1], a.status, a.header.Get("Retry-After"))
 		}
 	}
 }
@@ -170,14 +149,12 @@ func TestQRCommand_RendersURLs(t *testing.T) {
 	folder := t.TempDir()
 	logo, file := filepath.Join(folder, "logo.png"), filepath.Join(folder, "code.png")
 	must.NoError(t, os.WriteFile(logo, redSquare(t, 100), 0o600))
-	out, stderr, status := command(t, nil, "", "qr", "--format=png", url)
-	if text, width := readQR(t, out); text != url || width != 512 || status != 0 || stderr != "" {
-		t.Errorf("%q, %d pixels, exit status %d, %q", text, width, status, stderr)
+	if text, width := readQR(t, succeed(t, nil, "qr", "--format=png", url)); text != url || width != 512 {
+		t.Errorf("%q, %d pixels", text, width)
 	}
-	out, stderr, status = command(t, nil, "", "qr", "--level=HIGH", "--logo", logo, "--output", file, url)
-	written, err := os.ReadFile(file)
-	if err != nil || out != "" || stderr != "" || status != 0 || !strings.HasPrefix(string(written), "<svg ") {
-		t.Errorf("%v, %q, %q, exit status %d: %.200q", err, out, stderr, status, written)
+	out := succeed(t, nil, "qr", "--level=HIGH", "--logo", logo, "--output", file, url)
+	if written := readFile(t, file); out != "" || !strings.HasPrefix(written, "<svg ") {
+		t.Errorf("%q: %.200q", out, written)
 	}
 	for name, args := range map[string][]string{
 		"contrast": {"--foreground=#aaaaaa", url}, "level": {"--logo", logo, url}, "size": {"--size=5000", url},

@@ -1,12 +1,6 @@
 package main
 
-import (
-	"strings"
-	"testing"
-
-	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
-)
+import "testing"
 
 // routingFields select the identities of a link's routing.
 const routingFields = `routing { rules { id name targets { id url share clickCount } } query { mode } forwardPath
@@ -56,67 +50,6 @@ const (
 	desktopChrome = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) " +
 		"Chrome/126.0.0.0 Safari/537.36"
 )
-
-func TestRouting_ChoosesTheDestination(t *testing.T) {
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b)
-		who := s.tenant(t, "owner")
-		l := who.shorten(t, "https://example.com/own", "strategy", "CUSTOM", "customCode", "routed").Link
-		routed := who.route(t, l.ID, map[string]any{
-			"rules": []any{
-				map[string]any{"when": []any{map[string]any{"os": []string{"iOS"}}},
-					"targets": []any{map[string]any{"url": "https://example.com/ios"}}},
-				map[string]any{"when": []any{map[string]any{"language": []string{"de"}}}, "stickiness": "COOKIE",
-					"targets": []any{map[string]any{"url": "https://example.com/de"}}},
-				map[string]any{"when": []any{map[string]any{"visit": "FIRST_TODAY"}},
-					"targets": []any{map[string]any{"url": "https://example.com/first", "maxClicks": 1}}},
-			},
-			"query": map[string]any{"mode": "ADD"}, "forwardPath": true, "endedUrl": "https://example.com/over?{code}",
-		})
-		ask := func(method, path string, headers ...string) answer {
-			a := must.Value(s.request(method, path, "", headers...))(t)
-			return a
-		}
-		want := func(a answer, status int, location string) {
-			t.Helper()
-			if a.status != status || a.header.Get("Location") != location {
-				t.Errorf("%d %q, want %d %q", a.status, a.header.Get("Location"), status, location)
-			}
-		}
-		path := strings.TrimPrefix(l.ShortURL, s.public)
-		want(ask("GET", path, "User-Agent", iPhone), 302, "https://example.com/ios")
-		german := ask("GET", path+"/a%2Fb?x=1", "User-Agent", desktopChrome, "Accept-Language",
-			"ja,en;q=0.5,de-AT;q=0.9")
-		want(german, 302, "https://example.com/de/a%2Fb?x=1")
-		cookie := german.header.Get("Set-Cookie")
-		if !strings.HasPrefix(cookie,
-			"lf_t_"+routed.Routing.Rules[1].ID+"="+routed.Routing.Rules[1].Targets[0].ID+"; Path="+path+";") {
-			t.Errorf("cookie %q", cookie)
-		}
-		private := ask("GET", path, "User-Agent", desktopChrome, "Accept-Language", "de", "DNT", "1")
-		want(private, 302, "https://example.com/de")
-		if private.header.Get("Set-Cookie") != "" {
-			t.Error("a private visitor gets a cookie")
-		}
-		want(ask("GET", path, "User-Agent", desktopChrome+" a"), 302, "https://example.com/first")
-		want(ask("GET", path, "User-Agent", desktopChrome+" a"), 302, "https://example.com/own")
-		// the maximum is reached
-		want(ask("GET", path, "User-Agent", desktopChrome+" b"), 302, "https://example.com/own")
-		want(ask("GET", path+"/../x", "User-Agent", iPhone), 404, "")
-		want(ask("HEAD", path, "User-Agent", iPhone), 302, "")
-		explained := who.explain(t, l.ShortURL, map[string]any{"userAgent": iPhone, "query": "a=b"})
-		if explained.Location != "https://example.com/ios?a=b" || explained.Reason != "RULE" ||
-			explained.RuleIndex != 0 {
-			t.Errorf("%+v", explained)
-		}
-		polltest.Until(t, "clicks are counted by target", func() bool {
-			rules := who.route(t, l.ID, map[string]any{}).Routing.Rules
-			return rules[0].Targets[0].ClickCount == 1 && rules[1].Targets[0].ClickCount == 1 &&
-				rules[2].Targets[0].ClickCount == 1
-		})
-	})
-}
 
 type explanation struct {
 	Status    int

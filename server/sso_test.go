@@ -30,14 +30,10 @@ func ssoSettings(provider *ssotest.Server) []string {
 // respond has a user log in at the provider, and returns the input of finishSso.
 func (c client) respond(t *testing.T, provider *ssotest.Server, u ssotest.User) map[string]any {
 	t.Helper()
-	var started struct {
-		StartSso struct{ AuthorizationURL, Transaction string }
-	}
-	c.must(t, &started,
-		`mutation ($in: StartSsoInput!) { startSso(input: $in) { authorizationUrl transaction errors { code } } }`,
+	started := c.ask(t, `mutation ($in: StartSsoInput!) { startSso(input: $in) { authorizationUrl transaction } }`,
 		map[string]any{"in": map[string]any{"redirectUri": ssoPage}})
-	r := provider.LogIn(t, started.StartSso.AuthorizationURL, u)
-	return map[string]any{"transaction": started.StartSso.Transaction, "code": r.Code, "state": r.State,
+	r := provider.LogIn(t, started.text("startSso.authorizationUrl"), u)
+	return map[string]any{"transaction": started.text("startSso.transaction"), "code": r.Code, "state": r.State,
 		"issuer": r.Issuer}
 }
 
@@ -52,32 +48,24 @@ func TestSSO_OnEveryNode(t *testing.T) {
 		b.env = append(b.env, "LINKFORGE_SSO_MEMBERSHIPS=engineering=engines:EDITOR")
 		nodes := startAll(t, b, b.nodes, ssoSettings(provider)...)
 		here, there := client{server: nodes[0]}, client{server: nodes[len(nodes)-1]}
-
-		var options struct {
-			LoginOptions struct {
-				Password bool
-				SsoName  string
-			}
-		}
-		here.must(t, &options, `{ loginOptions { password ssoName registration passkeys } }`, nil)
-		if !options.LoginOptions.Password || options.LoginOptions.SsoName != "Example" {
-			t.Errorf("%+v", options)
+		if got := here.ask(t, `{ loginOptions { password ssoName } }`, nil).text("loginOptions"); got !=
+			"map[password:true ssoName:Example]" {
+			t.Errorf("the options are %s", got)
 		}
 
 		grace := ssotest.User{Subject: "1", Email: "grace@example.com", Name: "Grace", Groups: []string{"engineering"}}
 		in := here.respond(t, provider, grace)
-		var answers sync.Map
+		answers := make([]factorAnswer, 8)
 		var all sync.WaitGroup
-		for i := range 8 {
+		for i := range answers {
 			c := []client{here, there}[i%2]
-			all.Go(func() { answers.Store(i, c.factor(t, "finishSso", in, "token refreshToken challenge { token }")) })
+			all.Go(func() { answers[i] = c.factor(t, "finishSso", in, "token refreshToken challenge { token }") })
 		}
 		all.Wait()
 		var token string
 		sessions := 0
-		for i := range 8 {
-			found, _ := answers.Load(i)
-			if a := found.(factorAnswer); a.Token != "" {
+		for _, a := range answers {
+			if a.Token != "" {
 				token, sessions = a.Token, sessions+1
 			} else if len(a.Errors) != 1 || a.Errors[0].Code != "BAD_CREDENTIALS" {
 				t.Errorf("%+v", a)
@@ -86,40 +74,22 @@ func TestSSO_OnEveryNode(t *testing.T) {
 		if sessions != 1 {
 			t.Fatalf("%d sessions of one transaction", sessions)
 		}
-		member := client{server: nodes[0], token: token}
-		var seen struct {
-			Me struct {
-				Email         string
-				SsoIdentities []struct{ Subject string }
-				Workspaces    struct {
-					Nodes []struct{ Slug, ViewerRole string }
-				}
-			}
+		memberships := func(token string) string {
+			return client{server: nodes[0], token: token}.
+				ask(t, `{ me { workspaces { nodes { slug viewerRole } } } }`, nil).text("me.workspaces.nodes")
 		}
-		member.must(t, &seen,
-			`{ me { email ssoIdentities { issuer subject } workspaces { nodes { slug viewerRole } } } }`, nil)
-		if len(seen.Me.Workspaces.Nodes) != 1 || seen.Me.Workspaces.Nodes[0].ViewerRole != "EDITOR" ||
-			len(seen.Me.SsoIdentities) != 1 {
-			t.Errorf("%+v", seen)
-		}
+		same(t, "with the group", memberships(token), "[map[slug:engines viewerRole:EDITOR]]")
 		grace.Groups = []string{}
-		member.token = there.factor(t, "finishSso", there.respond(t, provider, grace), "token").Token
-		seen.Me.Workspaces.Nodes = nil
-		member.must(t, &seen, `{ me { workspaces { nodes { slug viewerRole } } } }`, nil)
-		if len(seen.Me.Workspaces.Nodes) != 0 {
-			t.Errorf("without the group: %+v", seen)
-		}
+		token = there.factor(t, "finishSso", there.respond(t, provider, grace), "token").Token
+		same(t, "without the group", memberships(token), "[]")
 
 		taken := ssotest.User{Subject: "2", Email: owner.email}
-		a := there.factor(t, "finishSso", there.respond(t, provider, taken),
-			"token refreshToken user { id } challenge { token methods }")
+		a := there.factor(t, "finishSso", there.respond(t, provider, taken), "token challenge { token methods }")
 		if a.Token != "" || a.Challenge.Token == "" {
 			t.Errorf("a provider that asserts the address of an account: %+v", a)
 		}
-		a = here.factor(t, "completeLogin",
-			map[string]any{"challenge": a.Challenge.Token, "proof": map[string]any{"password": owner.password}},
-			"token")
-		if a.Token == "" {
+		proof := map[string]any{"challenge": a.Challenge.Token, "proof": map[string]any{"password": owner.password}}
+		if a = here.factor(t, "completeLogin", proof, "token"); a.Token == "" {
 			t.Errorf("the proof of the owner: %+v", a)
 		}
 		if a = here.factor(t, "finishSso", here.respond(t, provider, taken), "token"); a.Token == "" {
@@ -131,15 +101,11 @@ func TestSSO_OnEveryNode(t *testing.T) {
 // TestSSO_StartNamesUnknownWorkspaces of groups.
 func TestSSO_StartNamesUnknownWorkspaces(t *testing.T) {
 	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		env := append(append(b.env, ssoSettings(ssotest.Open(t))...), "LINKFORGE_SSO_MEMBERSHIPS=staff=nowhere:VIEWER",
-			"LINKFORGE_LISTEN=127.0.0.1:0")
-		_, stderr, status := command(t, env, "", "serve")
-		if status == 0 || !strings.Contains(stderr, `no workspace has the slug \"nowhere\"`) &&
-			!strings.Contains(stderr, `no workspace has the slug "nowhere"`) {
-			t.Errorf("exit status %d: %s", status, stderr)
-		}
-	})
+	env := append(append(embedded(t).env, ssoSettings(ssotest.Open(t))...), "LINKFORGE_LISTEN=127.0.0.1:0")
+	said := failing(t, append(env, "LINKFORGE_SSO_MEMBERSHIPS=staff=nowhere:VIEWER")...)
+	if !strings.Contains(said, "no workspace has the slug") || !strings.Contains(said, "nowhere") {
+		t.Errorf("the server says %s", said)
+	}
 }
 
 // TestSSO_SecretsStayInside: none is in the log, the spans, the user's export, or a dump of the
@@ -164,11 +130,11 @@ func TestSSO_SecretsStayInside(t *testing.T) {
 	in2 := map[string]any{"challenge": challenge, "proof": map[string]any{"recoveryCode": codes[0]}}
 	again := visitor.factor(t, "completeLogin", in2, "token refreshToken")
 	visitor.factor(t, "completeLogin", in2, "token") // refused
-	var export struct{ ExportMyData struct{ Data string } }
+	var export string
 	for _, after := range []any{"no part", nil} { // the first spends no code
-		who.must(t, &export, `mutation ($code: String!, $after: String) {
+		export = who.ask(t, `mutation ($code: String!, $after: String) {
 			exportMyData(input: {proof: {recoveryCode: $code}, after: $after}) { data errors { code } } }`,
-			map[string]any{"code": codes[1], "after": after})
+			map[string]any{"code": codes[1], "after": after}).text("exportMyData.data")
 	}
 	s.stop()
 	d := must.Value(b.open())(t)
@@ -183,8 +149,7 @@ func TestSSO_SecretsStayInside(t *testing.T) {
 	spans.mu.Lock()
 	defer spans.mu.Unlock()
 	texts := map[string]string{
-		"log": content(t, s.err), "database": dump.String(), "spans": spans.text.String(),
-		"export": export.ExportMyData.Data,
+		"log": content(t, s.err), "database": dump.String(), "spans": spans.text.String(), "export": export,
 	}
 	for place, known := range map[string]string{
 		"log": "transaction", "database": "a-subject", "spans": "SQL DELETE auth_flows", "export": "secret@example.com",

@@ -5,9 +5,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,8 +18,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -48,7 +46,6 @@ func newHookReceiver(t *testing.T, fails int) *hookReceiver {
 	r := &hookReceiver{fails: fails, accepted: map[string]bool{}}
 	r.Server = httptest.NewServer(r)
 	t.Cleanup(r.Close)
-	r.Config.Handler = r
 	return r
 }
 
@@ -78,15 +75,17 @@ func (r *hookReceiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
+// trust sets the secrets of requests.
+func (r *hookReceiver) trust(secrets ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.secrets = secrets
+}
+
 func (r *hookReceiver) ids() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ids := []string{}
-	for messageID := range r.accepted {
-		ids = append(ids, messageID)
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Sorted(maps.Keys(r.accepted))
 }
 
 func webhookSignature(secret, signed string) string {
@@ -100,22 +99,20 @@ func webhookSignature(secret, signed string) string {
 func (w tenant) hook(t *testing.T, url string, more map[string]any, types ...string) (webhookID, secret string) {
 	t.Helper()
 	in := map[string]any{"workspaceId": w.workspaceID, "name": "hook", "url": url, "types": types}
-	for name, value := range more {
-		in[name] = value
-	}
-	var got struct {
-		CreateWebhook struct {
-			Webhook struct{ ID string }
-			Secret  string
-			Errors  []userError
-		}
-	}
-	w.must(t, &got, `mutation ($in: CreateWebhookInput!) { createWebhook(input: $in) { webhook { id } secret
+	maps.Copy(in, more)
+	got := w.ask(t, `mutation ($in: CreateWebhookInput!) { createWebhook(input: $in) { webhook { id } secret
 		errors { code message field } } }`, map[string]any{"in": in})
-	if got.CreateWebhook.Secret == "" {
-		t.Fatalf("%+v", got.CreateWebhook.Errors)
+	if got.text("createWebhook.secret") == "" {
+		t.Fatalf("%v", got)
 	}
-	return got.CreateWebhook.Webhook.ID, got.CreateWebhook.Secret
+	return got.text("createWebhook.webhook.id"), got.text("createWebhook.secret")
+}
+
+// testHook sends a test to a webhook, and returns the status of its answer; empty if there is none.
+func (w tenant) testHook(t *testing.T, webhookID string) (status string) {
+	t.Helper()
+	return w.ask(t, `mutation ($id: ID!) { testWebhook(input: {id: $id}) { attempt { status } } }`,
+		map[string]any{"id": webhookID}).text("testWebhook.attempt.status")
 }
 
 // TestFault_WebhooksSurviveKills changes links on all nodes, kills a node from time to time, and compares
@@ -130,15 +127,12 @@ func TestFault_WebhooksSurviveKills(t *testing.T) {
 		who := nodes[0].tenant(t, "acme")
 		_, secret := who.hook(t, r.URL, map[string]any{"selection": "{ id type link { id tags title } }"},
 			"LINK_CREATED", "LINK_UPDATED", "LINK_DELETED")
-		r.mu.Lock()
-		r.secrets = []string{secret}
-		r.mu.Unlock()
+		r.trust(secret)
 		for i := range changes {
-			node := nodes[i%len(nodes)]
-			if kills > 0 && i%(changes/kills) == changes/kills/2 {
+			if i%(changes/kills) == changes/kills/2 {
 				nodes[len(nodes)-1].killAndRestart()
 			}
-			who.onServer(node).shorten(t, fmt.Sprintf("https://example.com/%d", i))
+			who.onServer(nodes[i%len(nodes)]).shorten(t, fmt.Sprintf("https://example.com/%d", i))
 		}
 		d := must.Value(b.open())(t)
 		defer d.Close()
@@ -149,9 +143,7 @@ func TestFault_WebhooksSurviveKills(t *testing.T) {
 		})
 		want := who.feed(t, "")
 		slices.Sort(want)
-		if diff := cmp.Diff(want, r.ids()); diff != "" {
-			t.Errorf("(-feed +received):\n%s", diff)
-		}
+		same(t, "events", r.ids(), want)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.invalid > 0 {
@@ -160,21 +152,18 @@ func TestFault_WebhooksSurviveKills(t *testing.T) {
 	})
 }
 
-// hasten makes retries due, so that the test does not wait for the schedule.
+// hasten makes retries due, so that the test does not wait for the schedule, and returns the claims of nodes that
+// were killed.
 func hasten(t *testing.T, d *db.DB) {
 	t.Helper()
 	ctx, now := db.AsSystem(t.Context()), db.Instant(time.Now())
-	_, err := d.NewRaw("UPDATE webhook_deliveries SET due_at = ? WHERE status = 'WAITING' AND due_at > ?", now, now).
-		Exec(ctx)
-	if err == nil {
-		_, err = d.NewRaw("UPDATE webhooks SET due_at = ? WHERE due_at > ?", now, now).Exec(ctx)
+	for statement, before := range map[string]time.Time{
+		"UPDATE webhook_deliveries SET due_at = ?0 WHERE status = 'WAITING' AND due_at > ?1": now,
+		"UPDATE webhooks SET due_at = ?0 WHERE due_at > ?1":                                  now,
+		"UPDATE webhook_deliveries SET claimed_until = NULL WHERE claimed_until < ?1":        now.Add(90 * time.Second),
+	} {
+		must.Value(d.NewRaw(statement, now, before).Exec(ctx))(t)
 	}
-	if err == nil { // nodes that were killed do not return their claims
-		_, err = d.NewRaw("UPDATE webhook_deliveries SET claimed_until = NULL WHERE claimed_until < ?",
-			now.Add(90*time.Second)).
-			Exec(ctx)
-	}
-	must.NoError(t, err)
 }
 
 // TestWebhooks_StopEverywhere stops and starts by the command.
@@ -185,9 +174,8 @@ func TestWebhooks_StopEverywhere(t *testing.T) {
 		nodes := startAll(t, b, b.nodes, "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1")
 		who := nodes[0].tenant(t, "acme")
 		webhookID, secret := who.hook(t, r.URL, nil, "LINK_CREATED")
-		if _, problem, status := command(t, nodes[0].env, "", "webhooks", "stop"); status != 0 {
-			t.Fatal(problem)
-		}
+		r.trust(secret)
+		succeed(t, nodes[0].env, "webhooks", "stop")
 		for _, node := range nodes {
 			polltest.Until(t, "tests are refused", func() bool { // within a second, if the machine is not busy
 				a, err := who.onServer(node).
@@ -196,41 +184,28 @@ func TestWebhooks_StopEverywhere(t *testing.T) {
 				return err == nil && a.code() == "FORBIDDEN"
 			})
 		}
-		r.mu.Lock()
-		r.secrets = []string{secret}
-		r.mu.Unlock()
 		who.shorten(t, "https://example.com/while-stopped")
 		var events []string
 		polltest.Until(t, "the event is listed", func() bool { // on PostgreSQL after transactions of all tests
 			events = who.feed(t, "")
 			return len(events) > 0
 		})
-		hasArrived := func() bool { // except for tests: one may have been interrupted
-			return slices.ContainsFunc(r.ids(), func(messageID string) bool {
-				return slices.Contains(events, messageID)
-			})
+		hasArrived := func() bool {
+			return slices.ContainsFunc(r.ids(), func(id string) bool { return slices.Contains(events, id) })
 		}
 		polltest.Elapse(time.Second)
 		if hasArrived() {
 			t.Errorf("an event of %q was sent while stopped", events)
 		}
-		if _, problem, status := command(t, nodes[0].env, "", "webhooks", "start"); status != 0 {
-			t.Fatal(problem)
-		}
+		succeed(t, nodes[0].env, "webhooks", "start")
 		polltest.Until(t, "the event arrives", hasArrived)
 		rows := rowsOf(t, nodes[0].env, "webhooks", "list", "--json")
 		if len(rows) != 1 || rows[0]["id"] != webhookID || rows[0]["status"] != "ACTIVE" {
 			t.Errorf("the list: %v", rows)
 		}
-		if _, problem, status := command(t, nodes[0].env, "", "webhooks", "disable", "--host",
-			"127.0.0.1"); status != 0 {
-			t.Fatal(problem)
-		}
-		a, err := who.run(`mutation ($id: ID!) { updateWebhook(input: {id: $id, status: ACTIVE}) { errors { code } } }`,
-			map[string]any{"id": webhookID})
-		if err != nil || !strings.Contains(a.body, "UNSAFE_URL") {
-			t.Errorf("ACTIVE: %s, %v", a.body, err)
-		}
+		succeed(t, nodes[0].env, "webhooks", "disable", "--host", "127.0.0.1")
+		refuses(t, "ACTIVE", who.refusal(t, "updateWebhook", "UpdateWebhookInput",
+			map[string]any{"id": webhookID, "status": "ACTIVE"}), "UNSAFE_URL")
 	})
 }
 
@@ -238,8 +213,7 @@ func TestWebhooks_StopEverywhere(t *testing.T) {
 func TestWebhooks_VerifyWithOfficialLibraries(t *testing.T) {
 	t.Parallel()
 	proctest.SkipShort(t)
-	s := start(t, embedded(t), "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1")
-	who := s.tenant(t, "acme")
+	who := start(t, embedded(t), "LINKFORGE_OUTBOUND_ALLOW=127.0.0.1").tenant(t, "acme")
 	for name, prepare := range map[string]func(t *testing.T) *exec.Cmd{"Go": goReceiver, "TypeScript": nodeReceiver} {
 		t.Run(name, func(t *testing.T) {
 			process := prepare(t)
@@ -251,29 +225,11 @@ func TestWebhooks_VerifyWithOfficialLibraries(t *testing.T) {
 				_ = process.Process.Kill()
 				_ = process.Wait()
 			})
-			status := func() int {
-				var got struct {
-					TestWebhook struct{ Attempt struct{ Status *int } }
-				}
-				who.must(t, &got,
-					`mutation ($id: ID!) { testWebhook(input: {id: $id}) { attempt { status error } errors {
-					message } } }`, map[string]any{"id": webhookID})
-				if got.TestWebhook.Attempt.Status == nil {
-					return 0
-				}
-				return *got.TestWebhook.Attempt.Status
-			}
-			polltest.Until(t, "the receiver accepts a test", func() bool { return status() == http.StatusNoContent })
+			polltest.Until(t, "the receiver accepts a test", func() bool { return who.testHook(t, webhookID) == "204" })
 			who.do(t, "rotateWebhookSecret", map[string]any{"id": webhookID})
-			if got := status(); got != http.StatusNoContent {
-				t.Errorf("with the old secret during the rotation: %d", got)
-			}
-			who.must(t, &json.RawMessage{},
-				`mutation ($id: ID!) { rotateWebhookSecret(input: {id: $id, overlapSeconds: 0}) {
-				errors { code } } }`, map[string]any{"id": webhookID})
-			if got := status(); got != http.StatusUnauthorized {
-				t.Errorf("with the old secret after the rotation: %d", got)
-			}
+			same(t, "with the old secret during the rotation", who.testHook(t, webhookID), "204")
+			who.do(t, "rotateWebhookSecret", map[string]any{"id": webhookID, "overlapSeconds": 0})
+			same(t, "with the old secret after the rotation", who.testHook(t, webhookID), "401")
 		})
 	}
 }
