@@ -64,6 +64,8 @@ func attacks() []attack {
 			400, "BAD_REQUEST"},
 		{"50 short log-ins", document("mutation ($i: LoginInput!) {" + aliased(50, `login(input: $i) { token }`) +
 			" }"), false, false, 400, "BAD_REQUEST"},
+		{"two passwords of two kinds", document(`mutation { login(input: {email: "a@example.com", password: "b"}) {
+			token } deleteMyAccount(input: {password: "b"}) { errors { code } } }`), false, false, 400, "BAD_REQUEST"},
 		{"1,000 operations in a batch", "[" + batch + "]", false, false, 400, "BAD_REQUEST"},
 		{"a document of 64 KiB in one name", document("{ " + strings.Repeat("x", within.Document-4) + " }"), false,
 			false, 400, "BAD_REQUEST"},

@@ -144,37 +144,6 @@ func TestLimits_BoundTheDurationOfAnOperation(t *testing.T) {
 	}
 }
 
-func TestLimits_AllowOnePasswordPerOperation(t *testing.T) {
-	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	const in = `(input: {email: "a@example.com", password: "b"})`
-	for name, c := range map[string]struct{ query, operation, want string }{
-		"two aliases":    {`mutation { a: login` + in + ` { token } b: login` + in + ` { token } }`, "", "BAD_REQUEST"},
-		"the same twice": {`mutation { login` + in + ` { token } login` + in + ` { token } }`, "", "BAD_REQUEST"},
-		"two kinds": {`mutation { login` + in +
-			` { token } deleteMyAccount(input: {password: "b"}) { errors { code } } }`, "", "BAD_REQUEST"},
-		"beside a fragment": {`mutation { login` + in + ` { token } ...F } fragment F on Mutation { b: login` +
-			in + ` { token } }`, "", "BAD_REQUEST"},
-		"a fragment spread twice": {`mutation { ...F ...F } fragment F on Mutation { login` + in + ` { token } }`, "",
-			"BAD_REQUEST"},
-		"within fragments": {`mutation { ...F } fragment F on Mutation { ... { ...G } ... { ...G } } fragment G on ` +
-			`Mutation { login` + in + ` { token } }`, "", "BAD_REQUEST"},
-		"in another operation": {`mutation A { __typename } mutation B { a: login` + in + ` { token } b: login` +
-			in + ` { token } }`, "A", "BAD_REQUEST"},
-		"one in each operation": {`mutation A { login` + in + ` { token } } mutation B { login` + in + ` { token } }`,
-			"A", ""},
-		"one by a fragment": {`mutation { ...F } fragment F on Mutation { a: login` + in + ` { token } }`, "", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			body := must.Value(json.Marshal(map[string]any{"query": c.query, "operationName": c.operation}))(t)
-			r := b.send(t, "", http.MethodPost, "/", "application/json", string(body), mediaGraphQL)
-			if r.codes() != c.want || (c.want != "") != strings.Contains(r.text, "once") {
-				t.Error(r.text)
-			}
-		})
-	}
-}
-
 // TestLimits_AllowIntrospectionByTools sends the introspection query of common tools.
 func TestLimits_AllowIntrospectionByTools(t *testing.T) {
 	t.Parallel()

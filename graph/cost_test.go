@@ -171,6 +171,21 @@ func TestCost_WithoutLimits(t *testing.T) {
 	}
 }
 
+// costs expects the cost of an operation whose variables are the link's id and the workspace's.
+func (b *bundle) costs(t *testing.T, p person, linkID, operation string, want int) {
+	t.Helper()
+	variables := map[string]any{}
+	for name, value := range map[string]string{"id": linkID, "w": p.workspace.ID()} {
+		if strings.Contains(operation, "$"+name) {
+			variables[name] = value
+		}
+	}
+	got, r := b.askBill(t, p.token, operation, variables)
+	if cost := got.Extensions.Cost; len(r.Errors) > 0 || cost == nil || cost.Requested != want {
+		t.Errorf("%s, want %d: %s", operation, want, r.text)
+	}
+}
+
 // TestCost_ChargesPendingChanges: a change that could break them costs more for each.
 func TestCost_ChargesPendingChanges(t *testing.T) {
 	t.Parallel()
@@ -185,29 +200,19 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 		must.Value(b.Schedule.Add(t.Context(), ada.workspace, l.ID, at, c))(t)
 	}
 	for _, c := range []struct {
-		name, mutation string
-		want           int
+		mutation string
+		want     int
 	}{
-		{"a title", `($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { id } } }`, 12},
-		{"the URL", `($id: ID!) { updateLink(input: {id: $id, url: "https://example.com/b"}) { link { id } } }`,
+		{`($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { id } } }`, 12},
+		{`($id: ID!) { updateLink(input: {id: $id, url: "https://example.com/b"}) { link { id } } }`,
 			12 + 3*pendingCost},
-		{"a batch",
-			`($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, redirectStatus: 301}]}) {
+		{`($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, redirectStatus: 301}]}) {
 			operationId } }`, 2 + 3*pendingCost},
-		{"an upsert", `($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
+		{`($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
 			url: "https://example.com/b", maxClicks: 3}]}) { operationId } }`, 2 + 3*pendingCost},
-		{"a revert", `($id: ID!) { revertLink(input: {id: $id, version: 1}) { link { id } } }`, 12 + 3*pendingCost},
+		{`($id: ID!) { revertLink(input: {id: $id, version: 1}) { link { id } } }`, 12 + 3*pendingCost},
 	} {
-		variables := map[string]any{}
-		for name, value := range map[string]string{"id": l.ID, "w": ada.workspace.ID()} {
-			if strings.Contains(c.mutation, "$"+name) {
-				variables[name] = value
-			}
-		}
-		got, r := b.askBill(t, ada.token, "mutation "+c.mutation, variables)
-		if cost := got.Extensions.Cost; len(r.Errors) > 0 || cost == nil || cost.Requested != c.want {
-			t.Errorf("%s, want %d: %s", c.name, c.want, r.text)
-		}
+		b.costs(t, ada, l.ID, "mutation "+c.mutation, c.want)
 	}
 }
 
@@ -230,41 +235,32 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 		if read == 0 || changed == 0 {
 			t.Fatalf("%s: %+v", r.text, size)
 		}
-		for name, c := range map[string]struct {
+		for _, c := range []struct {
 			operation string
 			want      int
 		}{
-			"page": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { edges { node { code } } } } }`,
+			{`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { edges { node { code } } } } }`,
 				5 + read},
-			"node": {`query ($id: ID!) { node(id: $id) { ... on Link { code } } }`, 5 + read},
-			"versions": {
+			{`query ($id: ID!) { node(id: $id) { ... on Link { code } } }`, 5 + read},
+			{
 				`query ($id: ID!) { node(id: $id) { ... on Link { versions(first: 1) { edges { node { number } }
 				} } } }`, 18 + 2*read},
-			"change": {`mutation ($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { code } } }`,
+			{`mutation ($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { code } } }`,
 				12 + changed},
-			"password": {
+			{
 				`mutation ($id: ID!) { updateLink(input: {id: $id, routing: {gate: {password: "correct horse"}}}) {
 				link { code } } }`, 12 + changed + passwordCost},
-			"explain": {
+			{
 				`query ($id: ID!) { explainRedirect(by: {id: $id}, routing: {gate: {password: "correct horse"}}) {
 				status } }`,
 				1 + 25},
-			"batch": {
+			{
 				`mutation ($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, note: "n"}]}) {
 				operationId } }`, 2 + changed},
-			"upsert": {`mutation ($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
+			{`mutation ($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
 				url: "https://example.com/"}]}) { operationId } }`, 2 + changed},
 		} {
-			variables := map[string]any{}
-			for name, value := range map[string]string{"id": linkID, "w": w} {
-				if strings.Contains(c.operation, "$"+name) {
-					variables[name] = value
-				}
-			}
-			got, r := b.askBill(t, ada.token, c.operation, variables)
-			if cost := got.Extensions.Cost; len(r.Errors) > 0 || cost == nil || cost.Requested != c.want {
-				t.Errorf("%s, want %d: %s", name, c.want, r.text)
-			}
+			b.costs(t, ada, linkID, c.operation, c.want)
 		}
 	})
 }

@@ -5,11 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // TestEvents_AreASelectionOfTheAuditLog: the event log and webhooks refuse types that it does not
@@ -46,9 +44,7 @@ func TestEvents_AreNodesAsLongAsTheirLogHasThem(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newNodeWorld(t, d)
-		l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/old"})
-		must.NoError(t, err)
-		eventID := w.eventOf(t, l.ID)
+		eventID := w.eventOf(t, w.link(t, w.ada, "https://example.com/old").ID)
 		const find = `query ($id: ID!) { node(id: $id) { id } }`
 		for days, want := range map[int]bool{29: true, 31: false} {
 			at := db.Instant(time.Now().AddDate(0, 0, -days))
@@ -60,12 +56,6 @@ func TestEvents_AreNodesAsLongAsTheirLogHasThem(t *testing.T) {
 			if got := w.ask(t, w.callers["ADMIN"], find, "id", eventID); !strings.Contains(got.text, eventID) {
 				t.Errorf("%d days old, for an ADMIN: %s", days, got.text)
 			}
-		}
-		key := w.key(t, workspace.WriteDomains)
-		got := w.ask(t, key, `query ($w: ID!) { workspace(by: {id: $w}) { name routingDefaults { forwardPath } } }`,
-			"w", w.ada.workspace.ID())
-		if !strings.Contains(got.text, `"routingDefaults":{"forwardPath":false}`) {
-			t.Errorf("the defaults for a key of domains: %s", got.text)
 		}
 	})
 }

@@ -76,8 +76,7 @@ func aliases(n int, field string) string {
 func TestRenderer_DropsLargeData(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	m, err := b.Workspaces.ForDeliveries(t.Context(), b.person(t, "ada").workspace.ID())
-	must.NoError(t, err)
+	m, _ := b.eventsToRender(t)
 	text := strings.Repeat("x", 4<<10)
 	e := audit.New(m.ID(), "", audit.LinkPurged, id.New(id.Link), nil, time.Now()).
 		WithChanges([]*audit.FieldChange{{Field: "note", Before: &text, After: &text}})
@@ -96,14 +95,7 @@ func TestRenderer_RendersEvents(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		ada := b.person(t, "ada")
-		l := b.link(t, ada, "https://example.com/")
-		m, err := b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID())
-		must.NoError(t, err)
-		events := []*audit.Event{
-			audit.New(m.ID(), ada.accountID, audit.LinkUpdated, l.ID, nil, time.Now()),
-			audit.New(m.ID(), "", audit.LinkPurged, id.New(id.Link), nil, time.Now()),
-		}
+		m, events := b.eventsToRender(t)
 		r := NewRenderer(b.Config)
 		data, problem, err := r.Event(t.Context(), m, nil, events[0])
 		if err != nil || problem != "" {
@@ -114,7 +106,8 @@ func TestRenderer_RendersEvents(t *testing.T) {
 			Link              *struct{ ID, ShortURL string }
 		}
 		if err := json.Unmarshal(data, &got); err != nil || got.ID != events[0].ID || got.Type != "LINK_UPDATED" ||
-			got.ActorID != ada.accountID || got.Link == nil || got.Link.ID != l.ID || got.Link.ShortURL == "" {
+			got.ActorID != events[0].ActorID || got.Link == nil || got.Link.ID != events[0].TargetID ||
+			got.Link.ShortURL == "" {
 			t.Errorf("%s: %v", data, err)
 		}
 		if data, _, err = r.Event(t.Context(), m, nil, events[1]); err != nil ||
@@ -149,14 +142,12 @@ func TestClickSelection_HasAllFields(t *testing.T) {
 func TestRenderer_ReturnsTheErrorOfItsContext(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
-	m := must.Value(b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID()))(t)
-	event := audit.New(m.ID(), "", audit.LinkUpdated, b.link(t, ada, "https://example.com/").ID, nil, time.Now())
+	m, events := b.eventsToRender(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	selection := "{ id link { title } }"
 	for _, text := range []*string{nil, &selection} {
-		if _, _, err := NewRenderer(b.Config).Event(ctx, m, text, event); !errors.Is(err, context.Canceled) {
+		if _, _, err := NewRenderer(b.Config).Event(ctx, m, text, events[0]); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want %v", err, context.Canceled)
 		}
 	}
@@ -226,7 +217,7 @@ func (b *bundle) eventsToRender(t *testing.T) (workspace.Membership, []*audit.Ev
 	m := must.Value(b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID()))(t)
 	l := b.link(t, ada, "https://example.com/")
 	return m, []*audit.Event{
-		audit.New(m.ID(), "", audit.LinkUpdated, l.ID, nil, time.Now()),
+		audit.New(m.ID(), ada.accountID, audit.LinkUpdated, l.ID, nil, time.Now()),
 		audit.New(m.ID(), "", audit.LinkPurged, id.New(id.Link), nil, time.Now()),
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -84,11 +83,7 @@ func TestCost_OfWorkIsTakenFromTheBudget(t *testing.T) {
 	d := dbtest.MigratedSQLite(t)
 	ada := setup(t, d).person(t, "ada")
 	setup(t, d).manyLinks(t, ada, 500)
-	b := setup(t, d, func(c *Config) {
-		c.CostRate = 60
-		limits := c.Meter.Limiter
-		c.Meter = ratelimit.NewMeter(limits, c.Now)
-	})
+	b := setup(t, d, func(c *Config) { c.CostRate = 60 })
 	const query = `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { totalCount } } }`
 	var r reply
 	for range 3 {
@@ -102,7 +97,7 @@ func TestCost_OfWorkIsTakenFromTheBudget(t *testing.T) {
 	}
 }
 
-// TestCreateLinks_LargestBatch creates and changes 1,000 links with the longest texts, which fill
+// TestCreateLinks_LargestBatch creates 1,000 links with the longest texts, which fill
 // the largest body. How long that takes under the race detector on a busy machine proves nothing,
 // so the deadline of operations is out of the way.
 func TestCreateLinks_LargestBatch(t *testing.T) {
@@ -110,7 +105,7 @@ func TestCreateLinks_LargestBatch(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, func(c *Config) { c.Bounds.Deadline = time.Hour })
 		ada := b.person(t, "ada")
-		var links, changes []any
+		var links []any
 		text := func(i, length int) string { return fmt.Sprintf("%0*d", length, i) }
 		for i := range link.MaxBatch {
 			url := "https://example.com/"
@@ -118,7 +113,7 @@ func TestCreateLinks_LargestBatch(t *testing.T) {
 				"note": text(i, 2000)})
 		}
 		const create = `mutation ($w: ID!, $links: [NewLinkInput!]!) { createLinks(input: {workspaceId: $w,
-			links: $links, onError: ALL_OR_NOTHING}) { results { created link { id } errors { message } } } }`
+			links: $links, onError: ALL_OR_NOTHING}) { results { created errors { message } } } }`
 		got, r := b.askBill(t, ada.token, create, map[string]any{"w": ada.workspace.ID(), "links": links})
 		cost := got.Extensions.Cost
 		if created := strings.Count(r.text, `"created":true`); created != link.MaxBatch || cost == nil {
@@ -127,23 +122,6 @@ func TestCreateLinks_LargestBatch(t *testing.T) {
 		if texts := link.MaxBatch * (8192 + 200 + 2000) / bytesPerPoint; cost.Requested < link.MaxBatch+texts ||
 			cost.Requested > bounds().Cost {
 			t.Errorf("the batch costs %d points, %d for its texts", cost.Requested, texts)
-		}
-		var data struct {
-			CreateLinks struct {
-				Results []struct{ Link struct{ ID string } }
-			}
-		}
-		r.into(t, &data)
-		for i, result := range data.CreateLinks.Results {
-			changes = append(changes, map[string]any{"id": result.Link.ID, "title": text(i+1, 200),
-				"note": text(i+1, 2000)})
-		}
-		const update = `mutation ($w: ID!, $links: [UpdateLinkInput!]!) { updateLinks(input: {workspaceId: $w,
-			links: $links, onError: ALL_OR_NOTHING}) { results { link { id } errors { message } } } }`
-		got, r = b.askBill(t, ada.token, update, map[string]any{"w": ada.workspace.ID(), "links": changes})
-		if cost = got.Extensions.Cost; cost == nil || len(r.Errors) > 0 ||
-			cost.Requested < link.MaxBatch+link.MaxBatch*2200/bytesPerPoint {
-			t.Errorf("%+v: %.300s", cost, r.text)
 		}
 	})
 }

@@ -46,18 +46,24 @@ func TestDocument_ChargesPasswords(t *testing.T) {
 	}
 	must.NoError(t, l.Validate(nil))
 	for query, want := range map[string]int{
-		`mutation { login }`:                                    0,
-		`mutation { login logout }`:                             0,
-		`mutation { login register }`:                           2,
-		`mutation { a: login b: login ...F }`:                   2,
-		`mutation { ...F ...F } fragment F on M { a: login }`:   2,
-		`mutation { login(x: 1) register (x: 2) login(x: 3)`:    3, // not a document
-		`mutation { login(x: 1)`:                                0,
-		"mutation {" + strings.Repeat(" login(x: 1)", 50) + "}": 50, // too many tokens
+		`mutation { login }`:                                               0,
+		`mutation { login logout }`:                                        0,
+		`mutation { login register }`:                                      2,
+		`mutation { a: login b: login ...F }`:                              2,
+		`mutation { ...F } fragment F on M { login }`:                      0,
+		`mutation { login ...F } fragment F on M { a: login }`:             2,
+		`mutation { ... { ...F } ... { ...F } } fragment F on M { login }`: 2,
+		`mutation A { login } mutation B { login }`:                        0,
+		`mutation A { x } mutation B { a: login b: login }`:                2,
+		`mutation { ...F ...F } fragment F on M { a: login }`:              2,
+		`mutation { login(x: 1) register (x: 2) login(x: 3)`:               3, // not a document
+		`mutation { login(x: 1)`:                                           0,
+		"mutation {" + strings.Repeat(" login(x: 1)", 50) + "}":            50, // too many tokens
 	} {
 		t.Run(fmt.Sprintf("%.60s", query), func(t *testing.T) {
 			charged = 0
-			problem := l.MutateOperationParameters(t.Context(), &graphql.RawParams{Query: query})
+			problem := l.MutateOperationParameters(t.Context(), &graphql.RawParams{
+				Query: query, OperationName: map[bool]string{true: "A"}[strings.HasPrefix(query, "mutation A")]})
 			if charged != want || want > 0 && problem == nil {
 				t.Errorf("%.60s: charged %d, want %d: %v", query, charged, want, problem)
 			}

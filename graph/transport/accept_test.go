@@ -21,30 +21,23 @@ func TestAccept_Negotiate(t *testing.T) {
 		events bool
 	}{
 		{nil, mediaJSON, false},
-		{[]string{""}, mediaJSON, false},
 		{[]string{"*/*"}, mediaJSON, false},
 		{[]string{"application/*"}, mediaJSON, false},
 		{[]string{mediaGraphQL}, mediaGraphQL, false},
 		{[]string{mediaGraphQL + "; charset=utf-8"}, mediaGraphQL, false},
 		{[]string{strings.ToUpper(mediaGraphQL)}, mediaGraphQL, false},
-		{[]string{"application/json", mediaGraphQL}, mediaGraphQL, false},
 		{[]string{"application/json, " + mediaGraphQL + ";q=0.9"}, mediaJSON, false},
-		{[]string{mediaGraphQL + ";q=0.9, application/json;q=0.8"}, mediaGraphQL, false},
 		{[]string{mediaGraphQL + ", */*"}, mediaGraphQL, false},
-		{[]string{mediaGraphQL + ";q=0.1, */*"}, mediaJSON, false},
 		{[]string{"application/json;q=0, */*"}, mediaGraphQL, false}, // a type precedes a range that includes it
 		{[]string{"application/json;q=0, application/*;q=0.1"}, mediaGraphQL, false},
 		{[]string{"application/*;q=0, */*"}, none, false},
-		{[]string{"*/*;q=0"}, none, false},
 		{[]string{mediaGraphQL + ";q=0, application/json;q=0"}, none, false},
 		{[]string{mediaGraphQL + ";q=2"}, none, false},
 		{[]string{mediaGraphQL + ";q=NaN"}, none, false},
-		{[]string{"text/html, image/*"}, none, false},
 		{[]string{"nonsense"}, none, false},
 		{[]string{"text/event-stream"}, none, true},
 		{[]string{"text/event-stream;q=0"}, none, false},
 		{[]string{"text/event-stream;q=0.1, application/json"}, mediaJSON, true},
-		{[]string{"text/*"}, none, false},
 	} {
 		t.Run(fmt.Sprintf("%q", c.accept), func(t *testing.T) {
 			accepted := parseAccept(c.accept)
@@ -76,7 +69,6 @@ func TestHandler_CompressesResponsesOfQueries(t *testing.T) {
 		"a short answer":      {"{ __typename }", "gzip", mediaGraphQL, false},
 		"not requested":       {long, "", mediaGraphQL, false},
 		"not liked":           {long, "gzip;q=0", mediaGraphQL, false},
-		"another coding":      {long, "br", mediaGraphQL, false},
 		"that of a mutation":  {mutation, "gzip", mediaGraphQL, false}, // which may have a secret
 		"events":              {long, "gzip", mediaEvents, false},
 		"what is not allowed": {"mutation { " + strings.Repeat("x", 2000) + " }", "gzip", mediaGraphQL, false},
@@ -137,11 +129,10 @@ func TestHandler_SendsEventsByGET(t *testing.T) {
 			"event: complete\ndata:\n\n"},
 		"a query that may be JSON": {"GET", "{ __typename }", mediaJSON + ", " + mediaEvents, 200,
 			`{"data":{"__typename":"Query"}}`},
-		"a mutation":                  {"GET", mutation, mediaEvents, 405, `"BAD_REQUEST"`},
-		"a mutation that may be JSON": {"GET", mutation, mediaGraphQL + ", " + mediaEvents, 405, `"BAD_REQUEST"`},
-		"a subscription by HEAD":      {"HEAD", subscription, mediaEvents, 406, `"BAD_REQUEST"`},
-		"a subscription for JSON":     {"GET", subscription, mediaJSON, 405, "text/event-stream"},
-		"no query":                    {"GET", "", mediaEvents, 400, `"BAD_REQUEST"`},
+		"a mutation":              {"GET", mutation, mediaEvents, 405, `"BAD_REQUEST"`},
+		"a subscription by HEAD":  {"HEAD", subscription, mediaEvents, 406, `"BAD_REQUEST"`},
+		"a subscription for JSON": {"GET", subscription, mediaJSON, 405, "text/event-stream"},
+		"no query":                {"GET", "", mediaEvents, 400, `"BAD_REQUEST"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -188,22 +179,18 @@ func TestHandler_RefusesBadRequests(t *testing.T) {
 		status                                           int
 		code                                             string
 	}{
-		"broken JSON":       {"", "POST", "/", "application/json", `{"query": marker`, "", 400, "BAD_REQUEST"},
-		"a batch":           {"", "POST", "/", "application/json", `[` + query + `]`, "", 400, "BAD_REQUEST"},
-		"two values":        {"", "POST", "/", "application/json", query + query, "", 400, "BAD_REQUEST"},
-		"no query":          {"", "POST", "/", "application/json", `{}`, "", 400, "BAD_REQUEST"},
-		"an empty body":     {"", "POST", "/", "application/json", ``, "", 400, "BAD_REQUEST"},
-		"query of a number": {"", "POST", "/", "application/json", `{"query": 1}`, "", 400, "BAD_REQUEST"},
+		"broken JSON":   {"", "POST", "/", "application/json", `{"query": marker`, "", 400, "BAD_REQUEST"},
+		"a batch":       {"", "POST", "/", "application/json", `[` + query + `]`, "", 400, "BAD_REQUEST"},
+		"no query":      {"", "POST", "/", "application/json", `{}`, "", 400, "BAD_REQUEST"},
+		"an empty body": {"", "POST", "/", "application/json", ``, "", 400, "BAD_REQUEST"},
 		"variables in a list": {"", "POST", "/", "application/json", `{"query":"{ me { id } }","variables":["marker"]}`,
 			"", 400, "BAD_REQUEST"},
 		"a form": {"", "POST", "/", "application/x-www-form-urlencoded", `query={me{id}}`, "", 415,
 			"BAD_REQUEST"},
-		"plain text":         {"", "POST", "/", "text/plain", query, "", 415, "BAD_REQUEST"},
 		"another charset":    {"", "POST", "/", "application/json; charset=utf-16", query, "", 415, "BAD_REQUEST"},
 		"nothing acceptable": {"", "POST", "/", "application/json", query, "text/html", 406, "BAD_REQUEST"},
 		"too large":          {"", "POST", "/", "application/json", large, "", 413, "REQUEST_TOO_LARGE"},
 		"no content type":    {"", "POST", "/", "", query, "", 415, "BAD_REQUEST"},
-		"multipart":          {"", "POST", "/", "multipart/form-data; boundary=x", query, "", 415, "BAD_REQUEST"},
 		"a broken type":      {"", "POST", "/", "application/json; =", query, "", 415, "BAD_REQUEST"},
 		"a subscription for JSON": {"", "POST", "/", "application/json",
 			`{"query":"subscription { watch(id: \"x\") { id } }"}`,
@@ -213,8 +200,6 @@ func TestHandler_RefusesBadRequests(t *testing.T) {
 		"broken escapes by GET": {member, "GET", "/?query=%zz", "", "", "", 400, "BAD_REQUEST"},
 		"a bad token":           {"marker", "POST", "/", "application/json", query, "", 401, "UNAUTHENTICATED"},
 		"a mutation by GET": {member, "GET", `/?query=mutation{login(input:{email:"a",password:"b"}){id}}`, "", "",
-			"", 405, "BAD_REQUEST"},
-		"a mutation by HEAD": {member, "HEAD", `/?query=mutation{login(input:{email:"a",password:"b"}){id}}`, "", "",
 			"", 405, "BAD_REQUEST"},
 		"a name of no use": {"", "POST", "/", "application/json",
 			`{"query":"{ __typename }","operationName":"marker"}`, "", 200, "BAD_REQUEST"},
@@ -237,25 +222,5 @@ func TestHandler_RefusesBadRequests(t *testing.T) {
 	if r := b.send(t, member, "POST", "/", "application/json", large, ""); r.status != http.StatusOK ||
 		len(r.Errors) > 0 {
 		t.Errorf("a large body with log-in: %d %.300s", r.status, r.text)
-	}
-}
-
-func TestHandler_RespondsInTheAcceptedMediaType(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	for accept, want := range map[string]string{
-		"": mediaJSON, mediaGraphQL: mediaGraphQL, mediaGraphQL + ";q=0.5, application/json": mediaJSON,
-	} {
-		t.Run(fmt.Sprintf("%q", accept), func(t *testing.T) {
-			ok := b.send(t, "", "POST", "/", "application/json", `{"query":"{ __typename }"}`, accept)
-			if got := ok.header.Get("Content-Type"); got != want+"; charset=utf-8" || ok.status != 200 {
-				t.Errorf("Accept %q: %d %s, want %s", accept, ok.status, got, want)
-			}
-			// Clients of plain JSON expect 200 for well-formed requests, even if they are invalid.
-			invalid := b.send(t, "", "POST", "/", "application/json", `{"query":"{ nothing }"}`, accept)
-			if status := map[string]int{mediaJSON: 200, mediaGraphQL: 400}[want]; invalid.status != status {
-				t.Errorf("Accept %q: %d for an invalid query, want %d", accept, invalid.status, status)
-			}
-		})
 	}
 }

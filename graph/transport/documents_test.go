@@ -138,12 +138,10 @@ func TestDocuments_RefuseOtherNames(t *testing.T) {
 		"unknown id":   {request{"documentId": "abc"}, "PERSISTED_QUERY_NOT_FOUND", 200, 400},
 		"another version": {persisted(map[string]any{"version": 2, "sha256Hash": hash}),
 			"PERSISTED_QUERY_NOT_SUPPORTED", 200, 400},
-		"no version":   {persisted(map[string]any{"sha256Hash": hash}), "PERSISTED_QUERY_NOT_SUPPORTED", 200, 400},
 		"no hash":      {persisted(map[string]any{"version": 1}), "BAD_REQUEST", 400, 400},
 		"a short hash": {persisted(map[string]any{"version": 1, "sha256Hash": hash[1:]}), "BAD_REQUEST", 400, 400},
 		"in upper case": {persisted(map[string]any{"version": 1, "sha256Hash": strings.ToUpper(hash)}),
 			"BAD_REQUEST", 400, 400},
-		"a number":          {persisted(map[string]any{"version": 1, "sha256Hash": 7}), "BAD_REQUEST", 400, 400},
 		"a text":            {persisted("yes"), "BAD_REQUEST", 400, 400},
 		"two names":         {request{"extensions": automatic(hash), "documentId": "abc"}, "BAD_REQUEST", 400, 400},
 		"a query and an id": {request{"query": typename, "documentId": "abc"}, "BAD_REQUEST", 400, 400},
@@ -155,7 +153,8 @@ func TestDocuments_RefuseOtherNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for media, status := range map[string]int{mediaJSON: c.plain, mediaGraphQL: c.graphql} {
 				r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.request.text(t), media)
-				if r.codes() != c.code || r.status != status {
+				kind := r.header.Get("Content-Type")
+				if r.codes() != c.code || r.status != status || kind != media+"; charset=utf-8" {
 					t.Errorf("%s as %s: %d, want %d: %s", name, media, r.status, status, r.text)
 				}
 			}
@@ -170,10 +169,6 @@ func TestDocuments_RefuseOtherNames(t *testing.T) {
 			""); r.Errors[0].Message != code {
 			t.Errorf("%s: %s", code, r.text)
 		}
-	}
-	if r := b.send(t, "", http.MethodGet, request{"query": "mutation { logout { id } }"}.query(t), "", "",
-		""); r.status != http.StatusMethodNotAllowed {
-		t.Errorf("a mutation by GET: %d %s", r.status, r.text)
 	}
 }
 
@@ -211,14 +206,8 @@ func loadManifest(file string) (*Manifest, error) {
 	return LoadManifest(file, newTestSchema().Schema(), &limit.Document{Bounds: bounds(), Maxima: limit.UsualMaxima()})
 }
 
-// manifest is a file with the documents.
-func manifest(t *testing.T, documents map[string]string) string {
-	t.Helper()
-	content := must.Value(json.Marshal(documents))(t)
-	return manifestOf(t, string(content))
-}
-
-func manifestOf(t *testing.T, content string) string {
+// manifest is a file with the content.
+func manifest(t *testing.T, content string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "persisted-documents.json")
 	must.NoError(t, os.WriteFile(file, []byte(content), 0o600))
@@ -229,9 +218,10 @@ func manifestOf(t *testing.T, content string) string {
 func TestManifest_RestrictsDocuments(t *testing.T) {
 	t.Parallel()
 	const me, watch = "query Me { me { id } }", "{ node(id: 1) { id } }"
-	list := must.Value(loadManifest(manifest(t, map[string]string{
+	content := must.Value(json.Marshal(map[string]string{
 		hashOf(typename): typename, sha256Prefix + hashOf(me): me, "watch": watch,
-	})))(t)
+	}))(t)
+	list := must.Value(loadManifest(manifest(t, "\ufeff"+string(content))))(t)
 	open := setup(t, func(c *Config) { c.Documents = list })
 	only := setup(t, func(c *Config) { c.Documents, c.DocumentsOnly = list, true })
 	openWays, onlyWays := open.ways(t), only.ways(t)
@@ -240,14 +230,13 @@ func TestManifest_RestrictsDocuments(t *testing.T) {
 			request    request
 			open, only string
 		}{
-			"a bare id of a bare one":    {request{"documentId": hashOf(typename)}, "data", "data"},
-			"a prefix before a bare one": {request{"documentId": sha256Prefix + hashOf(typename)}, "data", "data"},
-			"a bare id of one with it":   {request{"documentId": hashOf(me)}, "data", "data"},
-			"a prefix":                   {request{"documentId": sha256Prefix + hashOf(me)}, "data", "data"},
-			"a name":                     {request{"documentId": "watch"}, "data", "data"},
-			"the hash of a name's":       {request{"documentId": sha256Prefix + hashOf(watch)}, "data", "data"},
-			"the extension":              {request{"extensions": automatic(hashOf(watch))}, "data", "data"},
-			"with its operation":         {request{"documentId": hashOf(me), "operationName": "Me"}, "data", "data"},
+			"a bare id of a bare one":  {request{"documentId": hashOf(typename)}, "data", "data"},
+			"a bare id of one with it": {request{"documentId": hashOf(me)}, "data", "data"},
+			"a prefix":                 {request{"documentId": sha256Prefix + hashOf(me)}, "data", "data"},
+			"a name":                   {request{"documentId": "watch"}, "data", "data"},
+			"the hash of a name's":     {request{"documentId": sha256Prefix + hashOf(watch)}, "data", "data"},
+			"the extension":            {request{"extensions": automatic(hashOf(watch))}, "data", "data"},
+			"with its operation":       {request{"documentId": hashOf(me), "operationName": "Me"}, "data", "data"},
 			"with another operation": {request{"documentId": hashOf(me), "operationName": "Name"}, "BAD_REQUEST",
 				"BAD_REQUEST"},
 			"the whole of it":        {request{"query": me}, "data", "data"},
@@ -259,8 +248,6 @@ func TestManifest_RestrictsDocuments(t *testing.T) {
 				"PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_SUPPORTED"},
 			"another one's id": {request{"documentId": "unknown"}, "PERSISTED_QUERY_NOT_FOUND",
 				"PERSISTED_QUERY_NOT_FOUND"},
-			"another one's hash as id": {request{"documentId": sha256Prefix + hashOf("#"+me)},
-				"PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_FOUND"},
 		} {
 			t.Run(way+" "+name, func(t *testing.T) {
 				if got := openWays[way](c.request); !strings.Contains(got, c.open) {
@@ -283,13 +270,12 @@ func TestLoadManifest_NamesEveryProblem(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ content, says string }{
 		"no JSON":           {`{"a": `, "must be a JSON object"},
-		"a list":            {`["{ __typename }"]`, "must be a JSON object"},
 		"numbers":           {`{"a": 1}`, "must be a JSON object"},
-		"two objects":       {`{"a": "{ __typename }"} {}`, "must be a JSON object"},
 		"nothing":           {`{}`, "no documents"},
 		"an empty id":       {`{"": "{ __typename }"}`, "id is empty"},
 		"an empty document": {`{"a": ""}`, `document "a"`},
-		"no GraphQL":        {`{"a": "SELECT 1"}`, `document "a"`},
+		"no UTF-8":          {"{\"a\":\"{ __typename } # \xe4\"}", "UTF-8"},
+		"half a character":  {`{"a":"{ node(id: \"\\ud83d\") { id } }"}`, "UTF-8"},
 		"an unknown field": {`{"good": "{ __typename }", "bad": "{ nothing }"}`,
 			`document "bad": input:1:3: Cannot query field "nothing"`},
 		"only a fragment": {`{"a": "fragment F on Query { __typename }"}`, `document "a"`},
@@ -302,14 +288,14 @@ func TestLoadManifest_NamesEveryProblem(t *testing.T) {
 		"about the schema": {`{"a": "{ __schema { queryType { name } } }"}`, "Introspection"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := loadManifest(manifestOf(t, c.content))
+			_, err := loadManifest(manifest(t, c.content))
 			if err == nil || !strings.Contains(err.Error(), c.says) ||
 				!strings.Contains(err.Error(), "persisted-documents.json") {
 				t.Error(err)
 			}
 		})
 	}
-	if _, err := loadManifest(manifestOf(t, `{"a": "{ nothing }", "b": "{"}`)); strings.Count(err.Error(), "\n") != 1 {
+	if _, err := loadManifest(manifest(t, `{"a": "{ nothing }", "b": "{"}`)); strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("not both: %v", err)
 	}
 	if _, err := loadManifest(filepath.Join(t.TempDir(), "none.json")); err == nil {

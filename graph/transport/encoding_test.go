@@ -84,16 +84,3 @@ func TestHandler_RefusesQueriesThatAreNotUTF8(t *testing.T) {
 		}
 	}
 }
-
-func TestManifest_MustBeUTF8(t *testing.T) {
-	t.Parallel()
-	for text, ok := range map[string]bool{
-		"\ufeff" + `{"a":"{ __typename }"}`: true, "{\"a\":\"{ __typename } # \xe4\"}": false,
-		`{"a":"{ node(id: \"\\ud83d\") { id } }"}`: false,
-	} {
-		_, err := loadManifest(manifestOf(t, text))
-		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "UTF-8") {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-}

@@ -108,9 +108,9 @@ func TestHandler_LogsAndHidesInternalErrors(t *testing.T) {
 	if got := w.Body.String(); !strings.Contains(got, `"INTERNAL"`) || strings.Contains(got, "broken") {
 		t.Errorf("%s", got)
 	}
-	if log := b.log.String(); !strings.Contains(log, "input: broken") ||
-		!strings.Contains(log, "request_id=request-2") {
-		t.Errorf("%s", log)
+	if got := b.lines(); len(got) != 1 || !strings.HasSuffix(got[0], "request_id=request-2") ||
+		strings.Count(b.log.String(), "request_id=request-2") != 2 || !strings.Contains(b.log.String(), "input: broken") {
+		t.Errorf("want the operation and its cause with the request's ID: %s", b.log)
 	}
 }
 
