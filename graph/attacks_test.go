@@ -37,7 +37,7 @@ func attacks() []attack {
 	const tooMuch = "COMPLEXITY_LIMIT_EXCEEDED"
 	variables := func(text string) string { return `{"query":"{ __typename }","variables":{"x":` + text + `}}` }
 	batch := strings.TrimSuffix(strings.Repeat(document("{ platformStats { totalLinks } }")+",", 1000), ",")
-	within := bounds()
+	within := instance().Bounds
 	return []attack{
 		{"10,000 repeated fields", document("{" + strings.Repeat(" me", 10_000) + " }"), false, false, 400,
 			"BAD_REQUEST"},

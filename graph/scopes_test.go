@@ -5,18 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vektah/gqlparser/v2/ast"
 
-	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
-	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -240,10 +237,7 @@ func TestScopes_HoldOnEveryEdge(t *testing.T) {
 func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 	t.Parallel()
 	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, func(c *Config) {
-			c.Exports = stats.Exports{Signer: secrets.Signer{Secrets: [][]byte{[]byte("a secret")}, Now: time.Now},
-				PublicURL: "http://sho.rt"}
-		})
+		b := setup(t, d)
 		m := b.person(t, "ada").workspace
 		f := must.Value(b.Config.Folders.Create(t.Context(), m, "campaigns"))(t)
 		made := must.Value(b.Config.Creation.CreateMany(t.Context(), m, creation.Batch{

@@ -120,7 +120,7 @@ func TestCreateLinks_LargestBatch(t *testing.T) {
 			t.Fatalf("%d of %d links created: %.300s", created, link.MaxBatch, r.text)
 		}
 		if texts := link.MaxBatch * (8192 + 200 + 2000) / bytesPerPoint; cost.Requested < link.MaxBatch+texts ||
-			cost.Requested > bounds().Cost {
+			cost.Requested > b.Bounds.Cost {
 			t.Errorf("the batch costs %d points, %d for its texts", cost.Requested, texts)
 		}
 	})
