@@ -210,8 +210,7 @@ var scopes = map[string][]string{
 	},
 }
 
-// TestScopes_AreUsedWhereAllowed checks that only the functions in scopes use a scope beyond one
-// workspace.
+// TestScopes_AreUsedWhereAllowed checks that only the functions in scopes use a scope beyond one workspace.
 func TestScopes_AreUsedWhereAllowed(t *testing.T) { calledBy(t, scopes) }
 
 // TestSessions_BeginWhereAllowed: these are all ways to a token, and each requires the proofs of
@@ -238,8 +237,7 @@ func TestSessions_BeginWhereAllowed(t *testing.T) {
 	}
 }
 
-// calledBy checks that the functions named by the keys have exactly these callers in package
-// internal.
+// calledBy checks that the functions named by the keys have exactly these callers in package internal.
 func calledBy(t *testing.T, want map[string][]string) {
 	t.Helper()
 	t.Parallel()

@@ -17,8 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
-// argumentMarker stands in every wrong value that has room for text. It must not be in an answer or
-// in the log.
+// argumentMarker stands in every wrong value that has room for text. It must not be in an answer or in the log.
 const argumentMarker = "wrong-value-5f0c"
 
 // argumentCase is one operation with a wrong value in one argument.
@@ -306,8 +305,7 @@ type fieldWay struct {
 	kind, before, after, path string
 }
 
-// cases returns an operation for each wrong value of an argument: as a literal, a variable and a
-// variable's default.
+// cases returns an operation for each wrong value of an argument: as a literal, a variable and a variable's default.
 func (w fieldWay) cases(input inputWalk, f *ast.FieldDefinition, a *ast.ArgumentDefinition) (all []argumentCase) {
 	others, selection := requiredArguments(input.schema, f, a.Name), ""
 	if d := input.schema.Types[f.Type.Name()]; d.IsCompositeType() {
@@ -475,8 +473,7 @@ func literalOf(value any) string {
 	return string(text)
 }
 
-// TestArguments_NameTheField expects the path of the argument below the input, for literals and
-// variables.
+// TestArguments_NameTheField expects the path of the argument below the input, for literals and variables.
 func TestArguments_NameTheField(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))

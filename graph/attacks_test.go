@@ -19,8 +19,7 @@ type attack struct {
 	// member reports whether a logged-in user sends it. varied reports whether each repetition has
 	// another document, which is not cached.
 	member, varied bool
-	// status and code are the expected response; empty if the operation is within the limits and
-	// executed.
+	// status and code are the expected response; empty if the operation is within the limits and executed.
 	status int
 	code   string
 }

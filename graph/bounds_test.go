@@ -44,8 +44,7 @@ func deep(levels int) string {
 	return "{" + strings.Join(way, " {") + " { ... { __typename }" + strings.Repeat(" }", len(way)) + " }"
 }
 
-// TestLimits_HoldAtTheEdgeOfEveryBound requests exactly as much as each default bound allows, and
-// one more.
+// TestLimits_HoldAtTheEdgeOfEveryBound requests exactly as much as each default bound allows, and one more.
 func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedSQLite(t)

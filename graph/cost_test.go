@@ -191,9 +191,8 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
-	l, _, err := b.Creation.Create(t.Context(), ada.workspace,
+	l := b.create(t, ada.workspace,
 		creation.Input{URL: "https://example.com/", ExternalID: new("1"), Strategy: new(link.Random)})
-	must.NoError(t, err)
 	for i := range 3 {
 		at := time.Now().Add(time.Duration(i+1) * time.Hour)
 		c := link.Change{Title: optional.Set(new("a"))}
@@ -216,8 +215,7 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 	}
 }
 
-// TestCost_ChargesStoredRoutings: reading or changing links with large routings costs more, by
-// their stored size.
+// TestCost_ChargesStoredRoutings: reading or changing links with large routings costs more, by their stored size.
 func TestCost_ChargesStoredRoutings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -10,8 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestDeletions_ReturnTheID deletes the objects of a workspace that its lists show, by the nodes of
-// their connections.
+// TestDeletions_ReturnTheID deletes the objects of a workspace that its lists show, by the nodes of their connections.
 func TestDeletions_ReturnTheID(t *testing.T) {
 	t.Parallel()
 	w := newNodeWorld(t, dbtest.MigratedSQLite(t))

@@ -38,8 +38,7 @@ func TestEvents_AreASelectionOfTheAuditLog(t *testing.T) {
 	}
 }
 
-// TestEvents_AreNodesAsLongAsTheirLogHasThem: the event log has those of 30 days, the audit log
-// older ones.
+// TestEvents_AreNodesAsLongAsTheirLogHasThem: the event log has those of 30 days, the audit log older ones.
 func TestEvents_AreNodesAsLongAsTheirLogHasThem(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -126,11 +126,10 @@ func TestFence_ReadsNoNumberOfOthers(t *testing.T) {
 	clicks := clicktest.New(t, w.db, time.Now)
 	clicktest.Run(t, clicks.Recorder)
 	for i := range 3 {
-		l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{
+		l := w.create(t, w.ada.workspace, creation.Input{
 			URL: fmt.Sprintf("https://example.com/outside/%d", i), Tags: []string{"tag", "other"},
 			MaxClicks: new(int64(9)),
 		})
-		must.NoError(t, err)
 		must.Value(w.Edit.Update(t.Context(), w.ada.workspace,
 			link.Change{ID: l.ID, Title: optional.Set(new("changed"))}))(t)
 		must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, db.Instant(time.Now()).Add(time.Hour),

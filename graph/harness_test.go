@@ -168,10 +168,14 @@ func (r reply) into(t *testing.T, target any) {
 	}
 }
 
-// link makes a link and returns its id.
 func (b *bundle) link(t *testing.T, p person, url string) *link.Link {
 	t.Helper()
-	l, _, err := b.Creation.Create(t.Context(), p.workspace, creation.Input{URL: url})
+	return b.create(t, p.workspace, creation.Input{URL: url})
+}
+
+func (b *bundle) create(t *testing.T, m workspace.Membership, in creation.Input) *link.Link {
+	t.Helper()
+	l, _, err := b.Creation.Create(t.Context(), m, in)
 	must.NoError(t, err)
 	return l
 }

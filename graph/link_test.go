@@ -12,8 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
-// TestCreateLinks_CompareWithExistingLinks reports the differences of an existing link, also in a
-// replay.
+// TestCreateLinks_CompareWithExistingLinks reports the differences of an existing link, also in a replay.
 func TestCreateLinks_CompareWithExistingLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -75,8 +74,7 @@ func TestUpsert_NamesTheMissingExternalID(t *testing.T) {
 	}
 }
 
-// TestLink_IsFoundByOwnIDAndCode: by a workspace and a value, links of other workspaces are
-// unknown.
+// TestLink_IsFoundByOwnIDAndCode: by a workspace and a value, links of other workspaces are unknown.
 func TestLink_IsFoundByOwnIDAndCode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -122,8 +120,7 @@ func TestLink_IsFoundByOwnIDAndCode(t *testing.T) {
 	})
 }
 
-// TestQueryLink_TakesTheSameStatementsForUnknownAndForeignLinks keeps response times from revealing
-// which codes exist.
+// TestQueryLink_TakesTheSameStatementsForUnknownAndForeignLinks keeps response times from revealing which codes exist.
 func TestQueryLink_TakesTheSameStatementsForUnknownAndForeignLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

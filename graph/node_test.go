@@ -65,8 +65,7 @@ var listedNodes = map[string]string{
 
 var eventLog = ofWorkspace(`events(first: $n) { nodes { id __typename } }`)
 
-// nodeWorld is a workspace with one object of each type, and callers with every role and every
-// scope.
+// nodeWorld is a workspace with one object of each type, and callers with every role and every scope.
 type nodeWorld struct {
 	*bundle
 	ada     person
@@ -125,16 +124,13 @@ func (w *nodeWorld) fill(t *testing.T) {
 		Token:     "token",
 		CreatedAt: now}
 	w.insert(t, d)
-	_, _, err := w.Creation.Create(t.Context(), w.ada.workspace,
-		creation.Input{URL: "https://example.com/own", DomainID: &d.ID})
-	must.NoError(t, err)
-	l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/destination",
+	w.create(t, w.ada.workspace, creation.Input{URL: "https://example.com/own", DomainID: &d.ID})
+	l := w.create(t, w.ada.workspace, creation.Input{URL: "https://example.com/destination",
 		Title: &title, Tags: []string{"tag"}, FolderID: &f.ID})
-	must.NoError(t, err)
 	w.insert(t, &domain.Domain{
 		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", CodeSpace: domain.Shared, Token: "token",
 		CreatedAt: now})
-	_, _, err = w.APIKeys.Create(t.Context(), w.ada.workspace, apikey.NewKey{
+	_, _, err := w.APIKeys.Create(t.Context(), w.ada.workspace, apikey.NewKey{
 		Name: "key", Scopes: []workspace.Permission{workspace.ReadLinks}, FolderIDs: []string{f.ID},
 	})
 	must.NoError(t, err)
@@ -289,8 +285,7 @@ func visit(t *testing.T, data json.RawMessage, see func(object map[string]any)) 
 	walk(root)
 }
 
-// TestNode_FetchesWhatTheCallerCanList compares node and nodes with the lists, for each type and
-// each caller.
+// TestNode_FetchesWhatTheCallerCanList compares node and nodes with the lists, for each type and each caller.
 func TestNode_FetchesWhatTheCallerCanList(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -345,8 +340,7 @@ var localIDs = map[string]string{
 	"RoutingTarget": "local to the link: node does not find it",
 }
 
-// TestNode_CoversEveryTypeWithAnID fails for a type of the schema with an id that is neither tested
-// above nor local.
+// TestNode_CoversEveryTypeWithAnID fails for a type of the schema with an id that is neither tested above nor local.
 func TestNode_CoversEveryTypeWithAnID(t *testing.T) {
 	t.Parallel()
 	schema := contract(t)
@@ -465,8 +459,7 @@ func TestNode_RefusesMalformedIDs(t *testing.T) {
 	})
 }
 
-// TestNodes_StatementsDoNotGrowWithIDs fetches 1, 10 and 100 objects of each type, with every
-// field.
+// TestNodes_StatementsDoNotGrowWithIDs fetches 1, 10 and 100 objects of each type, with every field.
 func TestNodes_StatementsDoNotGrowWithIDs(t *testing.T) {
 	t.Parallel()
 	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {

@@ -125,8 +125,7 @@ func TestMutations_ReadTheirOwnChanges(t *testing.T) {
 	}
 }
 
-// TestCost_OfBatches: a batch of a thousand links may request their basic fields, but not their
-// stats.
+// TestCost_OfBatches: a batch of a thousand links may request their basic fields, but not their stats.
 func TestCost_OfBatches(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))

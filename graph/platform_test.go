@@ -6,13 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 )
 
-// TestPlatformStats_AreAsOldAsTheSchemaStates compares the description with the statistics while
-// the clock advances.
+// TestPlatformStats_AreAsOldAsTheSchemaStates compares the description with the statistics while the clock advances.
 func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -32,10 +30,7 @@ func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
 			}
 		}
 		expect(0)
-		if _, _, err := b.Creation.Create(t.Context(), ada.workspace,
-			creation.Input{URL: "https://example.com/"}); err != nil {
-			t.Fatal(err)
-		}
+		b.link(t, ada, "https://example.com/")
 		now = now.Add(platformAge - time.Nanosecond)
 		expect(0)
 		now = now.Add(time.Nanosecond)

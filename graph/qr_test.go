@@ -66,8 +66,7 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 	})
 }
 
-// TestQRCode_IsChargedForItsLogo requests codes in one style, which decode one code, and saves the
-// style.
+// TestQRCode_IsChargedForItsLogo requests codes in one style, which decode one code, and saves the style.
 func TestQRCode_IsChargedForItsLogo(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))

@@ -127,8 +127,7 @@ func TestRenderer_RendersEvents(t *testing.T) {
 	})
 }
 
-// TestClickSelection_HasAllFields of a click but its workspace, and no field of links that needs
-// more statements.
+// TestClickSelection_HasAllFields of a click but its workspace, and no field of links that needs more statements.
 func TestClickSelection_HasAllFields(t *testing.T) {
 	t.Parallel()
 	for _, f := range contract(t).Types["Click"].Fields {

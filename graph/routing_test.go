@@ -45,14 +45,12 @@ func TestClicks_NameRulesTargetsAndSources(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ada := b.person(t, "ada")
-		l, _, err := b.Creation.Create(t.Context(), ada.workspace,
-			creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
-				Rules: optional.Set([]*routing.Rule{
-					{Name: new("Germans"),
-						Targets: []*routing.Target{{Name: new("A")}, {URL: new("https://example.com/b")}}},
-					{Targets: []*routing.Target{{}}},
-				})}})
-		must.NoError(t, err)
+		rules := optional.Set([]*routing.Rule{
+			{Name: new("Germans"), Targets: []*routing.Target{{Name: new("A")}, {URL: new("https://example.com/b")}}},
+			{Targets: []*routing.Target{{}}},
+		})
+		l := b.create(t, ada.workspace,
+			creation.Input{URL: "https://example.com/own", Routing: &routing.Change{Rules: rules}})
 		clicks := clicktest.New(t, b.db, time.Now)
 		clicktest.Run(t, clicks.Recorder)
 		one := click.Click{WorkspaceID: ada.workspace.ID(), LinkID: l.ID, ClickedAt: time.Now(), Status: 302}

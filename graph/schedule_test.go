@@ -88,10 +88,7 @@ func TestResolvedAt_AgreesWithRecord(t *testing.T) {
 		note("")
 		for name, p := range people {
 			urls[name] = "https://" + name + ".example/0"
-			l, _, err := b.Creation.Create(t.Context(), p.workspace,
-				creation.Input{URL: urls[name], CustomCode: new("promo")})
-			must.NoError(t, err)
-			links[name] = l
+			links[name] = b.create(t, p.workspace, creation.Input{URL: urls[name], CustomCode: new("promo")})
 		}
 		note("")
 		domainID := verify(ada)
@@ -149,10 +146,9 @@ func TestScheduleLinkChange_OverTheAPI(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ada, eve := b.person(t, "ada"), b.person(t, "eve")
-		l, _, err := b.Creation.Create(t.Context(), ada.workspace, creation.Input{
+		l := b.create(t, ada.workspace, creation.Input{
 			URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"},
 		})
-		must.NoError(t, err)
 		const schedule = `mutation ($id: ID!, $at: Time!, $change: LinkChangeInput!) {
 			scheduleLinkChange(input: {linkId: $id, at: $at, change: $change}) {
 				scheduledChange { id at createdBy { name } changes { field before after } }

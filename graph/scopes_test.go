@@ -30,8 +30,7 @@ var unscoped = map[string]string{
 	"Workspace": "each member and each key reads its own settings; its connections are types of their own",
 }
 
-// partsOfRouting are the types that only a Link, its routing, a RedirectExplanation or an event
-// leads to.
+// partsOfRouting are the types that only a Link, its routing, a RedirectExplanation or an event leads to.
 var partsOfRouting = []string{
 	"DestinationCheck", "FieldChange", "LinkCard", "LinkGate", "Metadata", "Period", "QrCode", "QueryCondition",
 	"QueryForwarding", "RedirectExplanation",
@@ -39,8 +38,7 @@ var partsOfRouting = []string{
 	"RoutingTest", "RoutingWarning", "Utm", "VisitCondition", "VisitReading", "VisitSample", "WeeklySchedule",
 }
 
-// TestTypePermissions_CoverTheSchema fails for a new type until it has a permission, or a reason
-// why it needs none.
+// TestTypePermissions_CoverTheSchema fails for a new type until it has a permission, or a reason why it needs none.
 func TestTypePermissions_CoverTheSchema(t *testing.T) {
 	t.Parallel()
 	for _, def := range contract(t).Types {
@@ -124,8 +122,7 @@ func ofReport(kind, part string) string {
 // edgeArguments are those of fields that need some.
 var edgeArguments = map[string]string{"Stats.series": "(interval: DAY)", "Stats.breakdown": "(by: LINK)"}
 
-// follow selects an edge of an object that the owner sees, and every scalar field of the
-// object at its end.
+// follow selects an edge of an object that the owner sees, and every scalar field of the object at its end.
 func (w *nodeWorld) follow(t *testing.T, token string, e edge) reply {
 	t.Helper()
 	leaves := selection(contract(t), e.to, 0)
@@ -232,8 +229,7 @@ func TestScopes_HoldOnEveryEdge(t *testing.T) {
 	})
 }
 
-// TestScopes_ExportClicksByStatsRead: of a link and of a folder, too, with and without a
-// restriction to folders.
+// TestScopes_ExportClicksByStatsRead: of a link and of a folder, too, with and without a restriction to folders.
 func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 	t.Parallel()
 	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {

@@ -76,8 +76,7 @@ func TestCost_GrowsWithTheWorkspace(t *testing.T) {
 	})
 }
 
-// TestCost_OfWorkIsTakenFromTheBudget counts until no point remains: the count is refused, and not
-// executed.
+// TestCost_OfWorkIsTakenFromTheBudget counts until no point remains: the count is refused, and not executed.
 func TestCost_OfWorkIsTakenFromTheBudget(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedSQLite(t)

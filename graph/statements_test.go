@@ -150,8 +150,7 @@ func TestPages_TakeConstantStatements(t *testing.T) {
 	})
 }
 
-// TestPages_CoverEveryList finds the connections and lists of the schema that the tests above know
-// nothing of.
+// TestPages_CoverEveryList finds the connections and lists of the schema that the tests above know nothing of.
 func TestPages_CoverEveryList(t *testing.T) {
 	t.Parallel()
 	lists := map[string]bool{}
@@ -189,8 +188,7 @@ var loadContract = sync.OnceValues(func() (*ast.Schema, error) {
 	return gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema})
 })
 
-// isList reports whether a field is a connection, or a list of objects. Errors are constructed, not
-// loaded.
+// isList reports whether a field is a connection, or a list of objects. Errors are constructed, not loaded.
 func isList(schema *ast.Schema, f *ast.FieldDefinition) bool {
 	if strings.HasSuffix(f.Type.Name(), "Connection") {
 		return true
@@ -296,12 +294,9 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	}
 	e.hook = webhooks[most-1].ID // the newest
 	for i, one := range people {
-		m, err := b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID())
-		must.NoError(t, err)
-		l, _, err := b.Creation.Create(t.Context(), m, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i),
-			Tags: []string{fmt.Sprint("tag", i)}, FolderID: &folders[i].ID, DomainID: &domains[i].ID})
-		must.NoError(t, err)
-		e.links = append(e.links, l)
+		m := must.Value(b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID()))(t)
+		e.links = append(e.links, b.create(t, m, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i),
+			Tags: []string{fmt.Sprint("tag", i)}, FolderID: &folders[i].ID, DomainID: &domains[i].ID}))
 		if i > 0 { // the first is ada's own
 			must.Value(b.Workspaces.Create(t.Context(), account.Actor{AccountID: e.ada.accountID}, "more",
 				fmt.Sprint("more-", i)))(t)

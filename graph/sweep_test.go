@@ -21,8 +21,7 @@ import (
 const (
 	// maxPerPoint bounds the processor time of a point of cost.
 	maxPerPoint = time.Millisecond
-	// cheapest is the processor time of an operation that is not judged: it is mostly that of a
-	// request.
+	// cheapest is the processor time of an operation that is not judged: it is mostly that of a request.
 	cheapest = 20 * time.Millisecond
 )
 
@@ -219,8 +218,7 @@ func (s *sweep) routings() (all []call) {
 	return all
 }
 
-// fields are the fields of links and workspaces, with all that is below them, in pages of the
-// largest size.
+// fields are the fields of links and workspaces, with all that is below them, in pages of the largest size.
 func (s *sweep) fields() (all []call) {
 	for _, f := range s.schema.Types["Link"].Fields {
 		if text, ok := s.selection(f, 3); ok {
@@ -247,8 +245,7 @@ func (s *sweep) fields() (all []call) {
 	return all
 }
 
-// selection is a field with all scalar fields to a depth below it; ok is false for one with a
-// required argument.
+// selection is a field with all scalar fields to a depth below it; ok is false for one with a required argument.
 func (s *sweep) selection(f *ast.FieldDefinition, depth int) (text string, ok bool) {
 	text = f.Name
 	for _, a := range f.Arguments {

@@ -240,8 +240,7 @@ func digest(t *testing.T, d *db.DB, table string) (all string) {
 	return all
 }
 
-// TestPolicies_ResolverOnlyReads checks that the resolver role can read owners, and write a single
-// column.
+// TestPolicies_ResolverOnlyReads checks that the resolver role can read owners, and write a single column.
 func TestPolicies_ResolverOnlyReads(t *testing.T) {
 	t.Parallel()
 	d := isolated(t)

@@ -162,8 +162,7 @@ func TestPolicy_NamesNoHost(t *testing.T) {
 	}
 }
 
-// TestAssets_IncludeLicences checks that NOTICE, which the build writes, belongs to this bundle: the page ends with
-// it.
+// TestAssets_IncludeLicences checks that NOTICE, which the build writes, belongs to this bundle: the page ends with it.
 func TestAssets_IncludeLicences(t *testing.T) {
 	t.Parallel()
 	notice := must.Value(os.ReadFile("NOTICE"))(t)

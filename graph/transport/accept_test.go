@@ -108,8 +108,7 @@ func TestHandler_CompressesResponsesOfQueries(t *testing.T) {
 	}
 }
 
-// TestHandler_SendsEventsByGET: EventSource sends nothing but an address, and can be made to by
-// another site.
+// TestHandler_SendsEventsByGET: EventSource sends nothing but an address, and can be made to by another site.
 func TestHandler_SendsEventsByGET(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

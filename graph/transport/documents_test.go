@@ -84,8 +84,7 @@ func (b *bundle) ways(t *testing.T) map[string]func(request) string {
 	}
 }
 
-// TestDocuments_AreNamedByHashOnEveryTransport once they have been sent with it, on every way to
-// the endpoint.
+// TestDocuments_AreNamedByHashOnEveryTransport once they have been sent with it, on every way to the endpoint.
 func TestDocuments_AreNamedByHashOnEveryTransport(t *testing.T) {
 	t.Parallel()
 	const answer = `{"__typename":"Query"}`
@@ -303,8 +302,7 @@ func TestLoadManifest_NamesEveryProblem(t *testing.T) {
 	}
 }
 
-// TestRequest_MatchesMemberNamesExactly sends names in another case, alone and after the right
-// ones.
+// TestRequest_MatchesMemberNamesExactly sends names in another case, alone and after the right ones.
 func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

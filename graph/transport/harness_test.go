@@ -225,8 +225,7 @@ func (b *bundle) lines() (all []string) {
 	return all
 }
 
-// deadlines is a recorder that accepts deadlines, as a connection does: http.ResponseController
-// finds its methods.
+// deadlines is a recorder that accepts deadlines, as a connection does: http.ResponseController finds its methods.
 type deadlines struct{ *httptest.ResponseRecorder }
 
 func (deadlines) SetReadDeadline(time.Time) error  { return nil }

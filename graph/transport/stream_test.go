@@ -65,8 +65,7 @@ func TestSlots_BoundEachSubjectAndAll(t *testing.T) {
 	}
 }
 
-// TestCaller_IsAttachedAndLimited checks that a request reaches its budgets and resolvers with its
-// caller.
+// TestCaller_IsAttachedAndLimited checks that a request reaches its budgets and resolvers with its caller.
 func TestCaller_IsAttachedAndLimited(t *testing.T) {
 	t.Parallel()
 	spent := map[string]int64{}
