@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -172,10 +171,10 @@ func TestCost_WithoutLimits(t *testing.T) {
 }
 
 // costs expects the cost of an operation whose variables are the link's id and the workspace's.
-func (b *bundle) costs(t *testing.T, p person, linkID, operation string, want int) {
+func (b *bundle) costs(t *testing.T, p person, id, operation string, want int) {
 	t.Helper()
 	variables := map[string]any{}
-	for name, value := range map[string]string{"id": linkID, "w": p.workspace.ID()} {
+	for name, value := range map[string]string{"id": id, "w": p.workspace.ID()} {
 		if strings.Contains(operation, "$"+name) {
 			variables[name] = value
 		}
@@ -226,8 +225,8 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 		r := b.ask(t, ada.token, createAll, "in", map[string]any{"workspaceId": w, "links": []any{
 			map[string]any{"url": "https://example.com/", "externalId": "1",
 				"routing": map[string]any{"rules": rules(40, 1, 25, "country")}}}})
-		linkID := regexp.MustCompile(`lnk_\w+`).FindString(r.text)
-		size := must.Value(b.LinkList.SizeOf(t.Context(), ada.workspace, linklist.Keys{IDs: []string{linkID}},
+		routed := linkID.FindString(r.text)
+		size := must.Value(b.LinkList.SizeOf(t.Context(), ada.workspace, linklist.Keys{IDs: []string{routed}},
 			linklist.Keys{}))(t)
 		read, changed := 40*(valuesPerTarget+1+25)/workPerReadPoint, int(size.RoutingBytes)/storedBytesPerPoint
 		if read == 0 || changed == 0 {
@@ -258,7 +257,7 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 			{`mutation ($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
 				url: "https://example.com/"}]}) { operationId } }`, 2 + changed},
 		} {
-			b.costs(t, ada, linkID, c.operation, c.want)
+			b.costs(t, ada, routed, c.operation, c.want)
 		}
 	})
 }

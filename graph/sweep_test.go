@@ -172,7 +172,7 @@ func (s *sweep) prepare(t *testing.T) {
 				"title": strings.Repeat("t", 200), "note": strings.Repeat("n", 2000), "routing": large(50)})
 		}
 		r := s.ask(t, s.token, createAll, "in", map[string]any{"workspaceId": s.workspaceID, "links": links})
-		s.ids = append(s.ids, regexp.MustCompile(`lnk_\w{26}`).FindAllString(r.text, -1)...)
+		s.ids = append(s.ids, linkID.FindAllString(r.text, -1)...)
 		if len(s.ids) != 15*(part+1) {
 			t.Fatalf("%.500s", r.text)
 		}
