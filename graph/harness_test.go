@@ -99,7 +99,8 @@ func (b *bundle) person(t testing.TB, name string) person {
 
 func (b *bundle) token(t testing.TB, accountID string) string {
 	t.Helper()
-	token, _, err := b.Accounts.Tokens.Issue(account.Actor{AccountID: accountID, SessionID: id.New(id.Session)}, time.Now())
+	actor := account.Actor{AccountID: accountID, SessionID: id.New(id.Session)}
+	token, _, err := b.Accounts.Tokens.Issue(actor, time.Now())
 	must.NoError(t, err)
 	return token
 }

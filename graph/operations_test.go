@@ -133,7 +133,7 @@ func TestCost_OfBatches(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada")
 	for want, selection := range map[string]string{
-		"":                          `link { id code shortUrl originalUrl canonicalUrl title tags status } errors { code message field }`,
+		"":                          `link { id code shortUrl originalUrl canonicalUrl title tags status } errors { code field }`,
 		"COMPLEXITY_LIMIT_EXCEEDED": `link { id stats { clicks } } errors { code }`,
 	} {
 		r := b.ask(t, ada.token, `mutation ($w: ID!, $ids: [ID!]!) { deleteLinks(input: {workspaceId: $w, ids: $ids}) {

@@ -45,8 +45,8 @@ func TestText_IsComparedInNormalForm(t *testing.T) {
 				`"externalId":"`+composed+`"`)
 		}
 		expect(`mutation ($w: ID!, $t: String!) { upsertLinks(input: {workspaceId: $w, links: [
-			{externalId: "`+composed+`", url: "https://example.com/a"}, {externalId: $t, url: "https://example.com/b"}]}) {
-			errors { message } } }`, decomposed, "occurs twice")
+			{externalId: "`+composed+`", url: "https://example.com/a"},
+			{externalId: $t, url: "https://example.com/b"}]}) { errors { message } } }`, decomposed, "occurs twice")
 		if r := b.ask(t, ada.token, `mutation ($w: ID!, $a: String!, $b: String!) {
 			createLinks(input: {workspaceId: $w, links: [
 			{externalId: $a, url: "https://example.com/c", strategy: RANDOM},
@@ -55,8 +55,8 @@ func TestText_IsComparedInNormalForm(t *testing.T) {
 		); strings.Count(r.text, "EXTERNAL_ID_TAKEN") != 1 {
 			t.Errorf("two links with one external id: %s", r.text)
 		}
-		expect(`mutation ($w: ID!, $t: String!) { createLink(input: {workspaceId: $w, url: "https://example.com/invisible",
-			title: $t, note: $t}) { link { title note } errors { message } } }`, "\u200b\u2060",
+		expect(`mutation ($w: ID!, $t: String!) { createLink(input: {workspaceId: $w,
+			url: "https://example.com/invisible", title: $t, note: $t}) { link { title note } errors { message } } }`, "\u200b\u2060",
 			`{"title":null,"note":null}`)
 	})
 }

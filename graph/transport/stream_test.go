@@ -107,8 +107,8 @@ func TestHandler_LogsAndHidesInternalErrors(t *testing.T) {
 	if got := w.Body.String(); !strings.Contains(got, `"INTERNAL"`) || strings.Contains(got, "broken") {
 		t.Errorf("%s", got)
 	}
-	if got := b.lines(); len(got) != 1 || !strings.HasSuffix(got[0], "request_id=request-2") ||
-		strings.Count(b.log.String(), "request_id=request-2") != 2 || !strings.Contains(b.log.String(), "input: broken") {
+	if log := b.log.String(); !strings.HasSuffix(strings.Join(b.lines(), "\n"), "request_id=request-2") ||
+		strings.Count(log, "request_id=request-2") != 2 || !strings.Contains(log, "input: broken") {
 		t.Errorf("want the operation and its cause with the request's ID: %s", b.log)
 	}
 }
