@@ -23,44 +23,42 @@ import (
 
 func TestRenderer_ChecksSelections(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		r := NewRenderer(setup(t, d).Config)
-		for text, want := range map[string]string{
-			"{ id type link { id title tags } }":                                 "",
-			"{ link { stats { clicks } } }":                                      "stats",
-			"{ link { ... on Link { clicks(first: 1) { edges { cursor } } } } }": "stats",
-			"{ " + aliases(17, "changes { before after }") + "}":                 "refused",
-			"{ " + aliases(15, "changes { before after }") + "}":                 "",
-			"":                                      "refused",
-			"id":                                    "refused",
-			"{ unknown }":                           "refused",
-			"{ id } query Other { me { id } }":      "refused",
-			"{ id } fragment Other on Event { id }": "refused",
-			"@skip(if: true) { id }":                "refused",
-			"{ link { versions(first: $n) { edges { cursor } } } }": "refused",
-			"{ ...Selection }":                "refused",
-			"{ __schema { types { name } } }": "refused",
-			"{ id details }":                  "refused",
-			"{ link { workspace { auditLog(first: 1) { nodes { id } } } } }":                        "refused",
-			"{ link { workspace { events(first: 1) { nodes { id ... on Event { details } } } } } }": "refused",
-			"{ link { createdBy { email } } }":                                                      "refused",
-			"{ link { workspace { apiKeys { edges { node { id } } } } } }":                          "refused",
-			"{ link { workspace { webhooks { edges { node { url } } } } } }":                        "refused",
-			"{ link { workspace { links(first: 100) { edges { node { id title note } } } } } }":     "refused",
-			"{ id " + strings.Repeat(" ", 2048) + "}":                                               "refused",
-		} {
-			needsStats, err := r.Check(text)
-			got := map[bool]string{true: "stats"}[needsStats]
-			if errs.Is(err, errs.InvalidInput) && slices.Equal(errs.From(err).Field, []string{"selection"}) {
-				got = "refused"
-			} else if err != nil {
-				got = err.Error()
-			}
-			if got != want {
-				t.Errorf("%.60q: %q, want %q", text, got, want)
-			}
+	r := NewRenderer(setup(t, dbtest.MigratedSQLite(t)).Config)
+	for text, want := range map[string]string{
+		"{ id type link { id title tags } }":                                 "",
+		"{ link { stats { clicks } } }":                                      "stats",
+		"{ link { ... on Link { clicks(first: 1) { edges { cursor } } } } }": "stats",
+		"{ " + aliases(17, "changes { before after }") + "}":                 "refused",
+		"{ " + aliases(15, "changes { before after }") + "}":                 "",
+		"":                                      "refused",
+		"id":                                    "refused",
+		"{ unknown }":                           "refused",
+		"{ id } query Other { me { id } }":      "refused",
+		"{ id } fragment Other on Event { id }": "refused",
+		"@skip(if: true) { id }":                "refused",
+		"{ link { versions(first: $n) { edges { cursor } } } }": "refused",
+		"{ ...Selection }":                "refused",
+		"{ __schema { types { name } } }": "refused",
+		"{ id details }":                  "refused",
+		"{ link { workspace { auditLog(first: 1) { nodes { id } } } } }":                        "refused",
+		"{ link { workspace { events(first: 1) { nodes { id ... on Event { details } } } } } }": "refused",
+		"{ link { createdBy { email } } }":                                                      "refused",
+		"{ link { workspace { apiKeys { edges { node { id } } } } } }":                          "refused",
+		"{ link { workspace { webhooks { edges { node { url } } } } } }":                        "refused",
+		"{ link { workspace { links(first: 100) { edges { node { id title note } } } } } }":     "refused",
+		"{ id " + strings.Repeat(" ", 2048) + "}":                                               "refused",
+	} {
+		needsStats, err := r.Check(text)
+		got := map[bool]string{true: "stats"}[needsStats]
+		if errs.Is(err, errs.InvalidInput) && slices.Equal(errs.From(err).Field, []string{"selection"}) {
+			got = "refused"
+		} else if err != nil {
+			got = err.Error()
 		}
-	})
+		if got != want {
+			t.Errorf("%.60q: %q, want %q", text, got, want)
+		}
+	}
 }
 
 // aliases returns n copies of a field.

@@ -18,24 +18,22 @@ import (
 // TestExplainRedirect_NamesTheField sends a visit and an unsaved routing with a wrong value.
 func TestExplainRedirect_NamesTheField(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ada := b.person(t, "ada")
-		l := b.link(t, ada, "https://example.com/")
-		for arguments, want := range map[string]string{
-			`visit: {country: "UK"}`: `"extensions":{"code":"INVALID_INPUT","field":["visit","country"]}`,
-			`routing: {rules: [{targets: [{}, {url: "ftp://example.com/"}]}]}`: `"extensions":{"code":"INVALID_URL",` +
-				`"field":["routing","rules","0","targets","1","url"]}`,
-			`routing: {endedUrl: "http://sho.rt/x"}`: `"extensions":{"code":"UNSAFE_URL","field":["routing",` +
-				`"endedUrl"]}`,
-		} {
-			r := b.ask(t, ada.token, `query ($id: ID!) { explainRedirect(by: {id: $id}, `+arguments+`) { status } }`,
-				"id", l.ID)
-			if !strings.Contains(r.text, want) {
-				t.Errorf("%s: %s, want %s", arguments, r.text, want)
-			}
+	b := setup(t, dbtest.MigratedSQLite(t))
+	ada := b.person(t, "ada")
+	l := b.link(t, ada, "https://example.com/")
+	for arguments, want := range map[string]string{
+		`visit: {country: "UK"}`: `"extensions":{"code":"INVALID_INPUT","field":["visit","country"]}`,
+		`routing: {rules: [{targets: [{}, {url: "ftp://example.com/"}]}]}`: `"extensions":{"code":"INVALID_URL",` +
+			`"field":["routing","rules","0","targets","1","url"]}`,
+		`routing: {endedUrl: "http://sho.rt/x"}`: `"extensions":{"code":"UNSAFE_URL","field":["routing",` +
+			`"endedUrl"]}`,
+	} {
+		r := b.ask(t, ada.token, `query ($id: ID!) { explainRedirect(by: {id: $id}, `+arguments+`) { status } }`,
+			"id", l.ID)
+		if !strings.Contains(r.text, want) {
+			t.Errorf("%s: %s, want %s", arguments, r.text, want)
 		}
-	})
+	}
 }
 
 // TestClicks_NameRulesTargetsAndSources: in the list, in filters, and in breakdowns, which have

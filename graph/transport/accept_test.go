@@ -2,7 +2,6 @@ package transport
 
 import (
 	"compress/gzip"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -39,16 +38,14 @@ func TestAccept_Negotiate(t *testing.T) {
 		{[]string{"text/event-stream;q=0"}, none, false},
 		{[]string{"text/event-stream;q=0.1, application/json"}, mediaJSON, true},
 	} {
-		t.Run(fmt.Sprintf("%q", c.accept), func(t *testing.T) {
-			accepted := parseAccept(c.accept)
-			got, ok := accepted.negotiate()
-			if !ok {
-				got = none
-			}
-			if events := accepted.events(); got != c.want || events != c.events {
-				t.Errorf("%q: %s, events %t; want %s, %t", c.accept, got, events, c.want, c.events)
-			}
-		})
+		accepted := parseAccept(c.accept)
+		got, ok := accepted.negotiate()
+		if !ok {
+			got = none
+		}
+		if events := accepted.events(); got != c.want || events != c.events {
+			t.Errorf("%q: %s, events %t; want %s, %t", c.accept, got, events, c.want, c.events)
+		}
 	}
 }
 

@@ -149,15 +149,13 @@ func TestDocuments_RefuseOtherNames(t *testing.T) {
 		"null beside a query": {request{"query": typename, "documentId": nil,
 			"extensions": map[string]any{"persistedQuery": nil}}, "", 200, 200},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for media, status := range map[string]int{mediaJSON: c.plain, mediaGraphQL: c.graphql} {
-				r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.request.text(t), media)
-				kind := r.header.Get("Content-Type")
-				if r.codes() != c.code || r.status != status || kind != media+"; charset=utf-8" {
-					t.Errorf("%s as %s: %d, want %d: %s", name, media, r.status, status, r.text)
-				}
+		for media, status := range map[string]int{mediaJSON: c.plain, mediaGraphQL: c.graphql} {
+			r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.request.text(t), media)
+			kind := r.header.Get("Content-Type")
+			if r.codes() != c.code || r.status != status || kind != media+"; charset=utf-8" {
+				t.Errorf("%s as %s: %d, want %d: %s", name, media, r.status, status, r.text)
 			}
-		})
+		}
 	}
 	// Some clients know these two by their words.
 	for code, words := range map[string]request{
@@ -248,15 +246,13 @@ func TestManifest_RestrictsDocuments(t *testing.T) {
 			"another one's id": {request{"documentId": "unknown"}, "PERSISTED_QUERY_NOT_FOUND",
 				"PERSISTED_QUERY_NOT_FOUND"},
 		} {
-			t.Run(way+" "+name, func(t *testing.T) {
-				if got := openWays[way](c.request); !strings.Contains(got, c.open) {
-					t.Errorf("open, %s, %s: %s", way, name, got)
-				}
-				if got := onlyWays[way](c.request); !strings.Contains(got, c.only) || c.only != "data" &&
-					strings.Contains(got, `"data":{`) {
-					t.Errorf("only, %s, %s: %s", way, name, got)
-				}
-			})
+			if got := openWays[way](c.request); !strings.Contains(got, c.open) {
+				t.Errorf("open, %s, %s: %s", way, name, got)
+			}
+			if got := onlyWays[way](c.request); !strings.Contains(got, c.only) || c.only != "data" &&
+				strings.Contains(got, `"data":{`) {
+				t.Errorf("only, %s, %s: %s", way, name, got)
+			}
 		}
 	}
 	if r := only.post(t, me+" "); r.status != http.StatusForbidden || !strings.Contains(r.text, "Have it added") {
@@ -314,11 +310,9 @@ func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 			"extensions": {"Extensions": automatic(hash)},
 			"long s":     {"exten\u017fions": automatic(hash)}, // which folds to s
 		} {
-			t.Run(way+" "+name, func(t *testing.T) {
-				if got := send(r); !strings.Contains(got, "The request has no query") {
-					t.Errorf("%s: %s in another case: %s", way, name, got)
-				}
-			})
+			if got := send(r); !strings.Contains(got, "The request has no query") {
+				t.Errorf("%s: %s in another case: %s", way, name, got)
+			}
 		}
 		named := map[string]any{"version": 1, "SHA256HASH": hash}
 		r := request{"query": typename, "extensions": map[string]any{"persistedQuery": named}}
