@@ -133,8 +133,11 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada").token
 	const (
-		create = `mutation ($x: CreateLinkInput!) { createLink(input: $x) { created } }`
-		keys   = `mutation ($x: [Permission!]!) {
+		byID    = `query ($x: ID!) { node(id: $x) { id } }`
+		byLink  = `query ($x: LinkBy!) { link(by: $x) { id } }`
+		limited = `mutation ($x: Int64) { createLink(input: {workspaceId: "x", url: "u", maxClicks: $x}) { created } }`
+		create  = `mutation ($x: CreateLinkInput!) { createLink(input: $x) { created } }`
+		keys    = `mutation ($x: [Permission!]!) {
 			createApiKey(input: {workspaceId: "x", name: "n", scopes: $x}) { errors { code } }
 		}`
 	)
@@ -144,36 +147,27 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 		want             string // the start of the message; empty if the operation is executed
 	}{
 		"ID as an integer":                   {`{ node(id: 5) { id } }`, `{}`, ""},
-		"ID as an integer variable":          {`query ($x: ID!) { node(id: $x) { id } }`, `{"x": 5}`, ""},
+		"ID as an integer variable":          {byID, `{"x": 5}`, ""},
 		"one value for a list":               {`{ nodes(ids: "a") { id } }`, `{}`, ""},
 		"one value for a list as a variable": {`query ($x: [ID!]!) { nodes(ids: $x) { id } }`, `{"x": "a"}`, ""},
 		"enum as a variable":                 {keys, `{"x": ["LINKS_READ"]}`, ""},
 		"one enum value for a list":          {keys, `{"x": "LINKS_READ"}`, ""},
 		"lower case in the second item": {keys,
-			`{"x": ["LINKS_READ", "links_read"]}`, "createApiKey.input.scopes[1]: "},
+			`{"x": ["LINKS_READ", "links_read"]}`, "createApiKey.input.scopes[1]: The value must be one of LINKS_READ, "},
 		"variable with a default": {`query ($x: ID! = "a") { node(id: $x) { id } }`, `{}`, ""},
 		"null for a default": {`query ($x: ID = "a") { node(id: $x) { id } }`,
 			`{"x": null}`, "node.id: A value of the type ID! is required."},
 		"default that is not used": {`query ($x: ID! = {}) { node(id: $x) { id } }`,
 			`{"x": "a"}`, "$x: An ID is a string"},
-		"required variable not given": {`query ($x: ID!) { node(id: $x) { id } }`,
-			`{}`, "node.id: A value of the type ID! is required."},
-		"unset variable in an object": {
-			`mutation ($x: Int64) { createLink(input: {workspaceId: "x", url: "u", maxClicks: $x}) { created } }`,
-			`{}`, "",
-		},
+		"required variable not given": {byID, `{}`, "node.id: A value of the type ID! is required."},
+		"unset variable in an object": {limited, `{}`, ""},
 		"two fields of a oneOf by variable": {`query ($x: String!) { link(by: {id: "x", shortUrl: $x}) { id } }`,
 			`{"x": "a"}`, "link.by: Give exactly one"},
-		"no field of a oneOf by variable": {`query ($x: LinkBy!) { link(by: $x) { id } }`, `{"x": {}}`,
-			"link.by: Give"},
-		"null in a oneOf by variable": {`query ($x: LinkBy!) { link(by: $x) { id } }`, `{"x": {"id": null}}`,
-			"link.by"},
-		"one field and null of a oneOf": {`query ($x: LinkBy!) { link(by: $x) { id } }`,
-			`{"x": {"id": "x", "shortUrl": null}}`, "link.by"},
-		"variable in an object": {
-			`mutation ($x: Int64) { createLink(input: {workspaceId: "x", url: "u", maxClicks: $x}) { created } }`,
-			`{"x": "5"}`, "createLink.input.maxClicks: An Int64 is a whole number",
-		},
+		"no field of a oneOf by variable": {byLink, `{"x": {}}`, "link.by: Give"},
+		"null in a oneOf by variable":     {byLink, `{"x": {"id": null}}`, "link.by"},
+		"one field and null of a oneOf":   {byLink, `{"x": {"id": "x", "shortUrl": null}}`, "link.by"},
+		"variable in an object": {limited,
+			`{"x": "5"}`, "createLink.input.maxClicks: An Int64 is a whole number"},
 		"missing field": {create,
 			`{"x": {"workspaceId": "x"}}`, "createLink.input.url: A value of the type String! is required."},
 		"unknown field": {create, `{"x": {"workspaceId": "x", "url": "u", "URL": "v"}}`,
@@ -191,22 +185,17 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 		"second use of a variable": {`query ($x: ID = "a") { nodes(ids: [$x]) { id } node(id: $x) { id } }`,
 			`{"x": {}}`, "nodes.ids[0]: An ID is"},
 		"several operations without a name": {
-			`query C { __typename } query D { __typename }`, `{}`, "The document has several operations",
-		},
+			`query C { __typename } query D { __typename }`, `{}`, "The document has several operations"},
 		"literal in an operation that is not executed": {
 			`query A { __typename } query B($y: ID!) { node(id: $y) { id } nodes(ids: [5.5]) { id } }`,
-			`{}`, "nodes.ids[0]: An ID is",
-		},
+			`{}`, "nodes.ids[0]: An ID is"},
 		"default of an operation that is not executed": {
-			`query A { __typename } query B($y: ID! = {}) { node(id: $y) { id } }`, `{}`, "$y: An ID is",
-		},
+			`query A { __typename } query B($y: ID! = {}) { node(id: $y) { id } }`, `{}`, "$y: An ID is"},
 		"variable of an operation that is not executed": {
-			`query A { __typename } query B($y: ID!) { node(id: $y) { id } }`, `{"y": {}}`, "",
-		},
+			`query A { __typename } query B($y: ID!) { node(id: $y) { id } }`, `{"y": {}}`, ""},
 		"variable in a fragment": {
 			`query ($x: Int) { ...F } fragment F on Query { me { workspaces(first: $x) { edges { cursor } } } }`,
-			`{"x": "1"}`, "me.workspaces.first: An Int is",
-		},
+			`{"x": "1"}`, "me.workspaces.first: An Int is"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := must.Value(json.Marshal(map[string]any{
