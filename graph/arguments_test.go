@@ -45,11 +45,11 @@ func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 			}
 			body := must.Value(json.Marshal(map[string]any{"query": c.query, "variables": c.variables}))(t)
 			r := b.send(t, token, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
-			if r.codes() != "BAD_REQUEST" || r.status != 400 || !strings.HasPrefix(r.Errors[0].Message, c.path) {
-				t.Errorf("%s, %s: %d %q: %.300s\n%s", c.name, caller, r.status, r.codes(), r.text, body)
+			if r.Codes() != "BAD_REQUEST" || r.Status != 400 || !strings.HasPrefix(r.Errors[0].Message, c.path) {
+				t.Errorf("%s, %s: %d %q: %.300s\n%s", c.name, caller, r.Status, r.Codes(), r.Text, body)
 			}
-			if strings.Contains(r.text, argumentMarker) {
-				t.Errorf("%s, %s: the answer repeats the value: %.300s", c.name, caller, r.text)
+			if strings.Contains(r.Text, argumentMarker) {
+				t.Errorf("%s, %s: the answer repeats the value: %.300s", c.name, caller, r.Text)
 			}
 		}
 	}
@@ -110,8 +110,8 @@ func TestArguments_SurviveHostileText(t *testing.T) {
 				`"workspaceId":"x`, `"workspaceId":"`+ada.workspace.ID(), `"id":"x`, `"id":"`+id,
 			).Replace(string(must.Value(json.Marshal(map[string]any{"query": c.query, "variables": c.variables}))(t)))
 			r := b.send(t, ada.token, "POST", "/graphql", "application/json", body, mediaGraphQL)
-			if strings.Contains(r.text, "INTERNAL") || r.status >= 500 || strings.Contains(r.text, argumentMarker) {
-				t.Errorf("%s: %d %.300s\n%.500s", c.name, r.status, r.text, body)
+			if strings.Contains(r.Text, "INTERNAL") || r.Status >= 500 || strings.Contains(r.Text, argumentMarker) {
+				t.Errorf("%s: %d %.300s\n%.500s", c.name, r.Status, r.Text, body)
 			}
 		}
 		if asked < 80*len(texts) {
@@ -204,10 +204,10 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 			}))(t)
 			r := b.send(t, ada, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
 			switch {
-			case c.want == "" && strings.Contains(r.codes(), "BAD_REQUEST"), strings.Contains(r.codes(), "INTERNAL"):
-				t.Error(r.text)
-			case c.want != "" && (r.codes() != "BAD_REQUEST" || !strings.HasPrefix(r.Errors[0].Message, c.want)):
-				t.Errorf("want %q: %s", c.want, r.text)
+			case c.want == "" && strings.Contains(r.Codes(), "BAD_REQUEST"), strings.Contains(r.Codes(), "INTERNAL"):
+				t.Error(r.Text)
+			case c.want != "" && (r.Codes() != "BAD_REQUEST" || !strings.HasPrefix(r.Errors[0].Message, c.want)):
+				t.Errorf("want %q: %s", c.want, r.Text)
 			}
 		})
 	}
@@ -235,8 +235,8 @@ func TestArguments_AcceptNullWhereOptional(t *testing.T) {
 		}
 		body := must.Value(json.Marshal(map[string]any{"query": c.query, "variables": c.variables}))(t)
 		r := b.send(t, ada.token, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
-		if strings.Contains(r.codes(), "BAD_REQUEST") && !strings.Contains(r.text, "Give exactly one of the fields") {
-			t.Errorf("%s: %.300s", c.name, r.text)
+		if strings.Contains(r.Codes(), "BAD_REQUEST") && !strings.Contains(r.Text, "Give exactly one of the fields") {
+			t.Errorf("%s: %.300s", c.name, r.Text)
 		}
 	}
 	r := b.ask(t, ada.token,
@@ -247,15 +247,15 @@ func TestArguments_AcceptNullWhereOptional(t *testing.T) {
 				"id": nil, "stickiness": nil, "targets": []any{map[string]any{"id": nil}},
 			}}},
 		})
-	if r.text != `{"data":{"createLink":{"created":true,"errors":[]}}}` {
-		t.Errorf("a rule without an id: %s", r.text)
+	if r.Text != `{"data":{"createLink":{"created":true,"errors":[]}}}` {
+		t.Errorf("a rule without an id: %s", r.Text)
 	}
 	r = b.ask(t, ada.token, `query ($id: ID!, $filter: LinkFilter, $order: LinkOrder) {
 		workspace(by: {id: $id}) { links(filter: $filter, orderBy: $order) { totalCount } }
 	}`, "id", ada.workspace.ID(), "filter", map[string]any{"tagMatch": nil},
 		"order", map[string]any{"field": "TITLE", "direction": nil})
-	if r.text != `{"data":{"workspace":{"links":{"totalCount":1}}}}` {
-		t.Errorf("a list in the default order: %s", r.text)
+	if r.Text != `{"data":{"workspace":{"links":{"totalCount":1}}}}` {
+		t.Errorf("a list in the default order: %s", r.Text)
 	}
 }
 
@@ -480,8 +480,8 @@ func TestArguments_NameTheField(t *testing.T) {
 		`query ($in: Int) { me { workspaces(first: $in) { edges { cursor } } } }`: {"x", `["first"]`},
 	} {
 		got := b.ask(t, ada.token, query, "in", c.in)
-		if want := `"extensions":{"code":"BAD_REQUEST","field":` + c.want + `}`; !strings.Contains(got.text, want) {
-			t.Errorf("%s: %s, want %s", query, got.text, want)
+		if want := `"extensions":{"code":"BAD_REQUEST","field":` + c.want + `}`; !strings.Contains(got.Text, want) {
+			t.Errorf("%s: %s, want %s", query, got.Text, want)
 		}
 	}
 }
@@ -506,8 +506,8 @@ func TestArguments_NameTheWorkspace(t *testing.T) {
 		r := b.ask(t, ada.token, "mutation { "+f.Name+"(input: "+literalOf(rightValue(schema, input))+
 			") { errors { code field } } }")
 		if want := `{"data":{"` + f.Name + `":{"errors":[{"code":"NOT_FOUND","field":["` + argument +
-			`"]}]}}}`; r.text != want {
-			t.Errorf("%s, want %s", r.text, want)
+			`"]}]}}}`; r.Text != want {
+			t.Errorf("%s, want %s", r.Text, want)
 		}
 	}
 	if called < 25 {

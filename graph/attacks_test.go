@@ -93,8 +93,8 @@ func TestLimits_RefuseAttacks(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) { a.strike(t, b, ada, 0) })
 	}
 	const login = `mutation { login(input: {email: "a@example.com", password: "guess"}) { token } }`
-	if r := b.ask(t, "", login); r.codes() != "RATE_LIMITED" {
-		t.Errorf("a log-in after hundreds in refused operations: %s", r.text)
+	if r := b.ask(t, "", login); r.Codes() != "RATE_LIMITED" {
+		t.Errorf("a log-in after hundreds in refused operations: %s", r.Text)
 	}
 }
 
@@ -109,11 +109,11 @@ func (a attack) strike(t testing.TB, b *bundle, member string, n int) {
 		body = strings.Replace(body, "{ me", fmt.Sprintf("query Q%d { me", n), 1)
 	}
 	r := b.send(t, token, http.MethodPost, "/graphql", "application/json", body, mediaGraphQL)
-	code, _, _ := strings.Cut(r.codes(), " ")
+	code, _, _ := strings.Cut(r.Codes(), " ")
 	status := cmp.Or(map[string]int{"": http.StatusOK, "REQUEST_TOO_LARGE": http.StatusRequestEntityTooLarge}[a.code],
 		http.StatusBadRequest)
-	if r.status != status || code != a.code || (a.code != "") == (r.Data != nil) {
-		t.Fatalf("%d %q, want %d %q: %.300s", r.status, code, status, a.code, r.text)
+	if r.Status != status || code != a.code || (a.code != "") == (r.Data != nil) {
+		t.Fatalf("%d %q, want %d %q: %.300s", r.Status, code, status, a.code, r.Text)
 	}
 }
 

@@ -104,12 +104,12 @@ func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 				return b.send(t, ada, http.MethodPost, "/", "application/json", string(text), mediaGraphQL)
 			}
 			if r := ask(most); len(r.Errors) > 0 || r.Data == nil {
-				t.Errorf("the last: %.300s", r.text)
+				t.Errorf("the last: %.300s", r.Text)
 			}
 			r := ask(most + 1)
-			if r.codes() != c.code || r.Data != nil || !strings.Contains(r.text, c.says) ||
-				!strings.Contains(r.text, strconv.Itoa(most)) {
-				t.Errorf("one more: %.300s", r.text)
+			if r.Codes() != c.code || r.Data != nil || !strings.Contains(r.Text, c.says) ||
+				!strings.Contains(r.Text, strconv.Itoa(most)) {
+				t.Errorf("one more: %.300s", r.Text)
 			}
 		})
 	}
@@ -124,12 +124,12 @@ func TestLimits_BoundBodies(t *testing.T) {
 		body := func(n int) string { return `{"query":"{ __typename }"` + strings.Repeat(" ", n-26) + "}" }
 		if r := b.send(t, token, http.MethodPost, "/", "application/json", body(most),
 			mediaGraphQL); len(r.Errors) > 0 {
-			t.Errorf("the last of %d bytes: %.300s", most, r.text)
+			t.Errorf("the last of %d bytes: %.300s", most, r.Text)
 		}
 		r := b.send(t, token, http.MethodPost, "/", "application/json", body(most+1), mediaGraphQL)
-		if r.status != http.StatusRequestEntityTooLarge || r.codes() != "REQUEST_TOO_LARGE" ||
-			!strings.Contains(r.text, strconv.Itoa(most)) {
-			t.Errorf("one more than %d bytes: %d %.300s", most, r.status, r.text)
+		if r.Status != http.StatusRequestEntityTooLarge || r.Codes() != "REQUEST_TOO_LARGE" ||
+			!strings.Contains(r.Text, strconv.Itoa(most)) {
+			t.Errorf("one more than %d bytes: %d %.300s", most, r.Status, r.Text)
 		}
 	}
 }
@@ -137,9 +137,9 @@ func TestLimits_BoundBodies(t *testing.T) {
 func TestLimits_BoundTheDurationOfAnOperation(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Bounds.Deadline = time.Nanosecond })
-	if r := b.ask(t, "", "{ platformStats { totalLinks } }"); r.codes() != "UNAVAILABLE" ||
-		r.status != http.StatusServiceUnavailable {
-		t.Errorf("%d %s", r.status, r.text)
+	if r := b.ask(t, "", "{ platformStats { totalLinks } }"); r.Codes() != "UNAVAILABLE" ||
+		r.Status != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", r.Status, r.Text)
 	}
 }
 
@@ -162,6 +162,6 @@ func TestLimits_AllowIntrospectionByTools(t *testing.T) {
 		deprecationReason }
 		fragment TypeRef on __Type { kind name `+of+`}`)
 	if len(r.Errors) > 0 {
-		t.Errorf("%.500s", r.text)
+		t.Errorf("%.500s", r.Text)
 	}
 }

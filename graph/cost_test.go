@@ -41,7 +41,7 @@ func (b *bundle) askBill(t *testing.T, token, query string, variables map[string
 		"extensions": map[string]any{"cost": true}}))(t)
 	r := b.send(t, token, http.MethodPost, "/", "application/json", string(body), mediaGraphQL)
 	var got bills
-	must.NoError(t, json.Unmarshal([]byte(r.text), &got))
+	must.NoError(t, json.Unmarshal([]byte(r.Text), &got))
 	return got, r
 }
 
@@ -87,12 +87,12 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 			got, r := b.askBill(t, ada.token, c.query, variables)
 			cost := got.Extensions.Cost
 			if cost == nil || cost.Remaining == nil || cost.ResetsAt == nil || len(r.Errors) > 0 {
-				t.Error(r.text)
+				t.Error(r.Text)
 				return
 			}
 			if cost.Requested != c.requested || cost.Actual != c.actual ||
 				*cost.Remaining != b.CostRate-int64(c.requested) {
-				t.Errorf("%+v, want %d and %d: %s", *cost, c.requested, c.actual, r.text)
+				t.Errorf("%+v, want %d and %d: %s", *cost, c.requested, c.actual, r.Text)
 			}
 			if left := time.Until(*cost.ResetsAt); left < 30*time.Second || left > 61*time.Second {
 				t.Errorf("all points come back in %s", left)
@@ -103,8 +103,8 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 		`,"extensions":{"cost":"true"}`} {
 		r := b.send(t, "", http.MethodPost, "/", "application/json", `{"query":"{ __typename }"`+extensions+`}`,
 			mediaGraphQL)
-		if r.text != `{"data":{"__typename":"Query"}}` {
-			t.Errorf("%s: %s", extensions, r.text)
+		if r.Text != `{"data":{"__typename":"Query"}}` {
+			t.Errorf("%s: %s", extensions, r.Text)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestCost_IsTakenFromTheCallersBudget(t *testing.T) {
 		field, cost := got.Data.RateLimit, got.Extensions.Cost
 		if field == nil || *field.Limit != 20 || field.Cost != 5 || *field.Remaining != left ||
 			!field.ResetsAt.After(time.Now()) {
-			t.Errorf("%d left: %s", left, r.text)
+			t.Errorf("%d left: %s", left, r.Text)
 			continue
 		}
 		if diff := cmp.Diff(costInfo{Requested: 5, Actual: 5, Remaining: &left, ResetsAt: field.ResetsAt},
@@ -129,14 +129,14 @@ func TestCost_IsTakenFromTheCallersBudget(t *testing.T) {
 		}
 	}
 	r := b.ask(t, ada, "{ __typename }")
-	if r.status != http.StatusTooManyRequests || r.codes() != "RATE_LIMITED" ||
-		!strings.Contains(r.text, "20 points") ||
-		!strings.Contains(r.text, `"retryAfter":`+r.header.Get("Retry-After")) || r.Data != nil {
-		t.Errorf("one too many: %d %v %s", r.status, r.header, r.text)
+	if r.Status != http.StatusTooManyRequests || r.Codes() != "RATE_LIMITED" ||
+		!strings.Contains(r.Text, "20 points") ||
+		!strings.Contains(r.Text, `"retryAfter":`+r.Header.Get("Retry-After")) || r.Data != nil {
+		t.Errorf("one too many: %d %v %s", r.Status, r.Header, r.Text)
 	}
 	for _, token := range []string{eve, ""} {
-		if r := b.ask(t, token, query); len(r.Errors) > 0 || !strings.Contains(r.text, `"remaining":15`) {
-			t.Errorf("another caller: %s", r.text)
+		if r := b.ask(t, token, query); len(r.Errors) > 0 || !strings.Contains(r.Text, `"remaining":15`) {
+			t.Errorf("another caller: %s", r.Text)
 		}
 	}
 }
@@ -147,12 +147,12 @@ func TestCost_OfRefusedOperationsIsZero(t *testing.T) {
 	for _, query := range []string{"{ nothing }",
 		"{ me { workspaces(first: 100) { edges { node { links(first: 100) { edges { node { id } } } } } } } }", "{"} {
 		if r := b.ask(t, "", query); len(r.Errors) == 0 {
-			t.Errorf("%s: %s", query, r.text)
+			t.Errorf("%s: %s", query, r.Text)
 		}
 	}
 	if got, r := b.askBill(t, "", "{ __typename }", nil); got.Extensions.Cost == nil ||
 		*got.Extensions.Cost.Remaining != b.CostRate-1 {
-		t.Error(r.text)
+		t.Error(r.Text)
 	}
 }
 
@@ -165,8 +165,8 @@ func TestCost_WithoutLimits(t *testing.T) {
 	got, r := b.askBill(t, "", `{ rateLimit { limit cost remaining resetsAt } }`, nil)
 	want := `{"data":{"rateLimit":{"limit":null,"cost":5,"remaining":null,"resetsAt":null}},` +
 		`"extensions":{"cost":{"actual":5,"remaining":null,"requested":5,"resetsAt":null}}}`
-	if r.text != want {
-		t.Errorf("%+v: %s", got, r.text)
+	if r.Text != want {
+		t.Errorf("%+v: %s", got, r.Text)
 	}
 }
 
@@ -181,7 +181,7 @@ func (b *bundle) costs(t *testing.T, p person, id, operation string, want int) {
 	}
 	got, r := b.askBill(t, p.token, operation, variables)
 	if cost := got.Extensions.Cost; len(r.Errors) > 0 || cost == nil || cost.Requested != want {
-		t.Errorf("%s, want %d: %s", operation, want, r.text)
+		t.Errorf("%s, want %d: %s", operation, want, r.Text)
 	}
 }
 
@@ -225,12 +225,12 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 		r := b.ask(t, ada.token, createAll, "in", map[string]any{"workspaceId": w, "links": []any{
 			map[string]any{"url": "https://example.com/", "externalId": "1",
 				"routing": map[string]any{"rules": rules(40, 1, 25, "country")}}}})
-		routed := linkID.FindString(r.text)
+		routed := linkID.FindString(r.Text)
 		size := must.Value(b.LinkList.SizeOf(t.Context(), ada.workspace, linklist.Keys{IDs: []string{routed}},
 			linklist.Keys{}))(t)
 		read, changed := 40*(valuesPerTarget+1+25)/workPerReadPoint, int(size.RoutingBytes)/storedBytesPerPoint
 		if read == 0 || changed == 0 {
-			t.Fatalf("%s: %+v", r.text, size)
+			t.Fatalf("%s: %+v", r.Text, size)
 		}
 		for _, c := range []struct {
 			operation string

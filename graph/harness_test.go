@@ -3,10 +3,8 @@ package graph
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/transport"
+	"github.com/linkforge/linkforge/graph/transport/transporttest"
 	"github.com/linkforge/linkforge/internal/event/dispatch"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
@@ -105,27 +104,7 @@ func (b *bundle) token(t testing.TB, accountID string) string {
 	return token
 }
 
-// reply is the response to a request.
-type reply struct {
-	status int
-	header http.Header
-	text   string
-	Data   json.RawMessage
-	Errors []struct {
-		Message    string
-		Path       []any
-		Extensions struct{ Code string }
-	}
-}
-
-// codes are the top-level errors' codes, joined.
-func (r reply) codes() string {
-	var codes []string
-	for _, e := range r.Errors {
-		codes = append(codes, e.Extensions.Code)
-	}
-	return strings.Join(codes, " ")
-}
+type reply = transporttest.Reply
 
 // ask runs an operation with variables given as name, value, name, value.
 func (b *bundle) ask(t testing.TB, token, query string, variables ...any) reply {
@@ -140,33 +119,7 @@ func (b *bundle) ask(t testing.TB, token, query string, variables ...any) reply 
 
 func (b *bundle) send(t testing.TB, token, method, target, contentType, body, accept string) reply {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
-	r.Header.Set("Content-Type", contentType)
-	if accept != "" {
-		r.Header.Set("Accept", accept)
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	w := httptest.NewRecorder()
-	b.ServeHTTP(w, r)
-	text := must.Value(io.ReadAll(w.Body))(t)
-	answer := reply{status: w.Code, header: w.Header(), text: string(text)}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		t.Fatalf("%d %s: %v", w.Code, text, err)
-	}
-	return answer
-}
-
-// into reads the data of a reply that must have no errors.
-func (r reply) into(t *testing.T, target any) {
-	t.Helper()
-	if len(r.Errors) > 0 {
-		t.Fatalf("errors: %s", r.text)
-	}
-	if err := json.Unmarshal(r.Data, target); err != nil {
-		t.Fatalf("%s: %v", r.text, err)
-	}
+	return transporttest.Send(t, b, token, method, target, contentType, body, accept)
 }
 
 func (b *bundle) link(t *testing.T, p person, url string) *link.Link {

@@ -45,9 +45,9 @@ func TestLimits_RefuseInvalidOperations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := b.ask(t, ada, c.query)
-			if got := strings.Split(r.codes(), " ")[0]; got != c.want ||
-				got == "BAD_REQUEST" && strings.Contains(r.text, secret) {
-				t.Errorf("%q, want %q: %.300s", got, c.want, r.text)
+			if got := strings.Split(r.Codes(), " ")[0]; got != c.want ||
+				got == "BAD_REQUEST" && strings.Contains(r.Text, secret) {
+				t.Errorf("%q, want %q: %.300s", got, c.want, r.Text)
 			}
 		})
 	}
@@ -103,10 +103,10 @@ func TestIntrospection_IsOffByDefault(t *testing.T) {
 		`{ platformStats { totalLinks } s: __schema { queryType { name } } }`: "queryType",
 		`{ ...f } fragment f on Query { __schema { queryType { name } } }`:    "queryType",
 	} {
-		if got := closed.ask(t, "", query).text; strings.Contains(got, hint) {
+		if got := closed.ask(t, "", query).Text; strings.Contains(got, hint) {
 			t.Errorf("closed: %s: %s", query, got)
 		}
-		if got := open.ask(t, "", query).text; !strings.Contains(got, hint) {
+		if got := open.ask(t, "", query).Text; !strings.Contains(got, hint) {
 			t.Errorf("open: %s: %s", query, got)
 		}
 	}

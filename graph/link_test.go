@@ -40,18 +40,18 @@ func TestCreateLinks_CompareWithExistingLinks(t *testing.T) {
 			`{"created":true,"sameDestination":true,"ignored":[],` + there + `]}}}`
 		in := map[string]any{"workspaceId": ada.workspace.ID(), "links": links, "idempotencyKey": "batch"}
 		for _, call := range []string{"first", "idempotent replay"} {
-			if diff := cmp.Diff(want, b.ask(t, ada.token, query, "in", in).text); diff != "" {
+			if diff := cmp.Diff(want, b.ask(t, ada.token, query, "in", in).Text); diff != "" {
 				t.Errorf("%s call (-want +got):\n%s", call, diff)
 			}
 		}
 		in["links"], in["idempotencyKey"] = []any{}, nil
-		none := b.ask(t, ada.token, query, "in", in).text
+		none := b.ask(t, ada.token, query, "in", in).Text
 		if none != `{"data":{"createLinks":{"errors":[{"code":"INVALID_INPUT"}],"results":[]}}}` {
 			t.Error("no links:", none)
 		}
 		const single = `mutation ($in: CreateLinkInput!) { createLink(input: $in) { ignored } }`
 		in = map[string]any{"workspaceId": ada.workspace.ID(), "url": spa, "note": "n", "tags": []string{"x"}}
-		got := b.ask(t, ada.token, single, "in", in).text
+		got := b.ask(t, ada.token, single, "in", in).Text
 		if got != `{"data":{"createLink":{"ignored":["note","tags"]}}}` {
 			t.Error("createLink:", got)
 		}
@@ -70,7 +70,7 @@ func TestUpsert_NamesTheMissingExternalID(t *testing.T) {
 	const want = `{"one":{"errors":[{"code":"INVALID_INPUT","field":["link","externalId"]}]},` +
 		`"two":{"results":[{"errors":[{"code":"INVALID_INPUT","field":["externalId"]}]}]}}`
 	if string(r.Data) != want {
-		t.Errorf("%s, want %s", r.text, want)
+		t.Errorf("%s, want %s", r.Text, want)
 	}
 }
 
@@ -84,8 +84,8 @@ func TestLink_IsFoundByOwnIDAndCode(t *testing.T) {
 			customCode: "promo", externalId: "SKU 1", metadata: [{key: "b", value: "2"}, {key: "a", value: "1"}]})
 			{ link { externalId metadata { key value } } errors { message } } }`, "w", ada.workspace.ID())
 		const want = `"externalId":"SKU 1","metadata":[{"key":"a","value":"1"},{"key":"b","value":"2"}]`
-		if !strings.Contains(r.text, want) {
-			t.Fatal(r.text)
+		if !strings.Contains(r.Text, want) {
+			t.Fatal(r.Text)
 		}
 		own, others := ada.workspace.ID(), eve.workspace.ID()
 		const byID, byCode = `external: {workspaceId: $w, externalId: %q}`, `code: {workspaceId: $w, code: %q}`
@@ -111,8 +111,8 @@ func TestLink_IsFoundByOwnIDAndCode(t *testing.T) {
 					"link(by: {" + by + "}) { externalId }", "explainRedirect(by: {" + by + "}) { status }",
 				} {
 					r := b.ask(t, c.caller.token, "query ($w: ID!) { it: "+field+" }", "w", c.workspace)
-					if found := !strings.Contains(r.text, `"it":null`); found != c.found || len(r.Errors) > 0 {
-						t.Errorf("found %t: %s", found, r.text)
+					if found := !strings.Contains(r.Text, `"it":null`); found != c.found || len(r.Errors) > 0 {
+						t.Errorf("found %t: %s", found, r.Text)
 					}
 				}
 			})
@@ -131,7 +131,7 @@ func TestQueryLink_TakesTheSameStatementsForUnknownAndForeignLinks(t *testing.T)
 			before := b.statements.Load()
 			r := b.ask(t, eve.token, `query ($url: String!) { link(by: {shortUrl: $url}) { id } }`, "url", shortURL)
 			if string(r.Data) != `{"link":null}` || len(r.Errors) > 0 {
-				t.Fatalf("%s: %s", shortURL, r.text)
+				t.Fatalf("%s: %s", shortURL, r.Text)
 			}
 			return b.statements.Load() - before
 		}

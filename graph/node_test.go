@@ -124,7 +124,7 @@ func (w *nodeWorld) eventOf(t *testing.T, targetID string) (eventID string) {
 func (w *nodeWorld) ids(t *testing.T, token, typeName string) []string {
 	t.Helper()
 	r := w.ask(t, token, listedNodes[typeName], "w", w.ada.workspace.ID(), "n", 100)
-	if typeName == "Event" && r.codes() != "" { // a caller without AUDIT_READ lists the event log
+	if typeName == "Event" && r.Codes() != "" { // a caller without AUDIT_READ lists the event log
 		r = w.ask(t, token, eventLog, "w", w.ada.workspace.ID(), "n", 100)
 	}
 	var ids []string
@@ -167,7 +167,7 @@ func TestNode_FetchesWhatTheCallerCanList(t *testing.T) {
 		w := newNodeWorld(t, d)
 		polltest.Until(t, "the transactions that began before the events have ended", func() bool {
 			r := w.ask(t, w.ada.token, eventLog, "w", w.ada.workspace.ID(), "n", 100)
-			return strings.Contains(r.text, "evt_")
+			return strings.Contains(r.Text, "evt_")
 		})
 		for typeName := range listedNodes {
 			all := w.ids(t, w.ada.token, typeName)
@@ -187,8 +187,8 @@ func (w *nodeWorld) compare(t *testing.T, token, typeName string, all, listed []
 	t.Helper()
 	r := w.ask(t, token, `query ($ids: [ID!]!) { nodes(ids: $ids) { id __typename } }`, "ids", all)
 	if token == "" {
-		if r.codes() != "UNAUTHENTICATED" {
-			t.Errorf("nodes: %s", r.text)
+		if r.Codes() != "UNAUTHENTICATED" {
+			t.Errorf("nodes: %s", r.Text)
 		}
 		return
 	}
@@ -200,12 +200,12 @@ func (w *nodeWorld) compare(t *testing.T, token, typeName string, all, listed []
 		}
 		want = append(want, one)
 		got := w.ask(t, token, `query ($id: ID!) { node(id: $id) { id __typename } }`, "id", nodeID)
-		if got.text != `{"data":{"node":`+one+`}}` {
-			t.Errorf("node(%s): %s, want %s", nodeID, got.text, one)
+		if got.Text != `{"data":{"node":`+one+`}}` {
+			t.Errorf("node(%s): %s, want %s", nodeID, got.Text, one)
 		}
 	}
-	if text := `{"data":{"nodes":[` + strings.Join(want, ",") + `]}}`; r.text != text {
-		t.Errorf("nodes: %s, want %s", r.text, text)
+	if text := `{"data":{"nodes":[` + strings.Join(want, ",") + `]}}`; r.Text != text {
+		t.Errorf("nodes: %s, want %s", r.Text, text)
 	}
 }
 
@@ -278,7 +278,7 @@ func TestNode_OmitsWhatNoListShows(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				nodeID := w.ids(t, w.ada.token, c.typeName)[0]
 				fetch := func() string {
-					return w.ask(t, w.ada.token, `query ($id: ID!) { node(id: $id) { id } }`, "id", nodeID).text
+					return w.ask(t, w.ada.token, `query ($id: ID!) { node(id: $id) { id } }`, "id", nodeID).Text
 				}
 				if got := fetch(); !strings.Contains(got, nodeID) {
 					t.Fatalf("before: %s", got)
@@ -319,16 +319,16 @@ func TestNode_RefusesMalformedIDs(t *testing.T) {
 		for part := range slices.Chunk(ids, page.Max) {
 			r := w.ask(t, w.ada.token, `query ($ids: [ID!]!) { nodes(ids: $ids) { id } }`, "ids", part)
 			if want := `{"data":{"nodes":[` + strings.TrimSuffix(strings.Repeat("null,", len(part)), ",") +
-				`]}}`; r.text != want {
-				t.Errorf("%s\n%s", r.text, w.log)
+				`]}}`; r.Text != want {
+				t.Errorf("%s\n%s", r.Text, w.log)
 			}
 		}
 		for _, c := range ids {
 			r := w.ask(t, w.ada.token, `query ($w: ID!, $after: String!) { workspace(by: {id: $w}) { clicks(after: `+
 				`$after) { edges { cursor } } } }`,
 				"w", w.ada.workspace.ID(), "after", page.Cursor(c))
-			if strings.Contains(r.codes(), "INTERNAL") {
-				t.Errorf("as a cursor, %q: %s\n%s", c, r.text, w.log)
+			if strings.Contains(r.Codes(), "INTERNAL") {
+				t.Errorf("as a cursor, %q: %s\n%s", c, r.Text, w.log)
 			}
 		}
 	})
@@ -354,9 +354,9 @@ func TestNodes_StatementsDoNotGrowWithIDs(t *testing.T) {
 					before := b.statements.Load()
 					r := b.ask(t, e.ada.token, query, "ids", ids[:n])
 					statements[n] = b.statements.Load() - before
-					if got := strings.Count(r.text, fmt.Sprintf(`"__typename":%q}`, typeName)); got < n ||
+					if got := strings.Count(r.Text, fmt.Sprintf(`"__typename":%q}`, typeName)); got < n ||
 						len(r.Errors) > 0 {
-						t.Fatalf("%d ids: %d objects: %.500s", n, got, r.text)
+						t.Fatalf("%d ids: %d objects: %.500s", n, got, r.Text)
 					}
 				}
 				if statements[1] != statements[10] || statements[1] != statements[most] {

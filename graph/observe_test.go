@@ -1,27 +1,16 @@
 package graph
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/graph/transport/transporttest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
-
-// lines returns the log of operations, without times.
-func (b *bundle) lines() (all []string) {
-	times := regexp.MustCompile(`^time=\S+ level=INFO msg=operation | ?duration=\S+`)
-	for line := range strings.Lines(b.log.String()) {
-		if strings.Contains(line, "msg=operation ") {
-			all = append(all, strings.TrimSpace(times.ReplaceAllString(line, "")))
-		}
-	}
-	return all
-}
 
 // TestObserve_LogsEachOperationOnce covers every kind and outcome. The log contains the name of the
 // operation, and nothing else of the request.
@@ -65,7 +54,7 @@ func TestObserve_LogsEachOperationOnce(t *testing.T) {
 		}
 		b.log.Reset()
 		b.ask(t, c.token, c.query, c.variables...)
-		if got := b.lines(); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
+		if got := transporttest.Operations(b.log.String()); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
 			t.Errorf("%s: got\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), c.want)
 		}
 		for _, secret := range []string{planted, "example.com", ada.workspace.ID(), "email", "ftp"} {

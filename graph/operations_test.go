@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 const createLink = `mutation ($w: ID!, $url: String!, $code: String, $expires: Time) {
@@ -40,7 +42,7 @@ func TestCreateLink_ReturnsLinkOrErrors(t *testing.T) {
 			r := b.ask(t, ada.token, createLink, "w", ada.workspace.ID(), "url", c.url, "code", "promo")
 			got := linkID.ReplaceAllString(string(r.Data), "*")
 			if diff := cmp.Diff(c.want, got); diff != "" || len(r.Errors) > 0 {
-				t.Errorf("(-want +got):\n%s%s", diff, r.text)
+				t.Errorf("(-want +got):\n%s%s", diff, r.Text)
 			}
 		}
 	})
@@ -55,11 +57,12 @@ func TestRevertOperation_UndoesBulkCalls(t *testing.T) {
 	l := b.link(t, ada, "https://example.com/")
 	type bulk struct{ OperationID *string }
 	var got struct{ Same, Update, Delete bulk }
-	b.ask(t, ada.token, `mutation ($w: ID!, $id: ID!) {
+	r := b.ask(t, ada.token, `mutation ($w: ID!, $id: ID!) {
 		same: updateLinks(input: {workspaceId: $w, links: [{id: $id, title: null}]}) { operationId }
 		update: updateLinks(input: {workspaceId: $w, links: [{id: $id, title: "new"}]}) { operationId }
 		delete: deleteLinks(input: {workspaceId: $w, ids: [$id]}) { operationId }
-	}`, "w", ada.workspace.ID(), "id", l.ID).into(t, &got)
+	}`, "w", ada.workspace.ID(), "id", l.ID)
+	must.NoError(t, json.Unmarshal(r.Data, &got))
 	if got.Same.OperationID != nil || got.Update.OperationID == nil || got.Delete.OperationID == nil {
 		t.Fatalf("%+v", got)
 	}
@@ -76,12 +79,12 @@ func TestRevertOperation_UndoesBulkCalls(t *testing.T) {
 		}
 	}
 	update, deletion := `"operationId":"`+*got.Update.OperationID+`"`, `"operationId":"`+*got.Delete.OperationID+`"`
-	r := b.ask(t, ada.token, `query ($w: ID!, $id: ID!) {
+	r = b.ask(t, ada.token, `query ($w: ID!, $id: ID!) {
 		workspace(by: {id: $w}) { events { edges { node { operationId } } }
 			auditLog { edges { node { operationId } } } }
 		link(by: {id: $id}) { versions { edges { node { operationId } } } } }`, "w", ada.workspace.ID(), "id", l.ID)
-	if strings.Count(r.text, update) != 3 || strings.Count(r.text, deletion) != 6 { // the undo has its operation, too
-		t.Errorf("want %s and %s: %s", update, deletion, r.text)
+	if strings.Count(r.Text, update) != 3 || strings.Count(r.Text, deletion) != 6 { // the undo has its operation, too
+		t.Errorf("want %s and %s: %s", update, deletion, r.Text)
 	}
 }
 
@@ -105,7 +108,7 @@ func TestUpdateLink_DistinguishesAbsentFromNull(t *testing.T) {
 		{map[string]any{"expiresAt": nil}, `{"title":null,"expiresAt":null,"redirectStatus":307}`},
 	} {
 		c.edit["id"] = l.ID
-		if got, want := b.ask(t, ada.token, query, "in", c.edit).text,
+		if got, want := b.ask(t, ada.token, query, "in", c.edit).Text,
 			`{"data":{"updateLink":{"link":`+c.want+`,"errors":[]}}}`; got != want {
 			t.Errorf("%v: %s", c.edit, got)
 		}
@@ -123,7 +126,7 @@ func TestMutations_ReadTheirOwnChanges(t *testing.T) {
 		b: updateLink(input: {id: $id, tags: ["two"]}) { link { tags } }
 	}`, "id", l.ID)
 	if want := `{"a":{"link":{"tags":["one"]}},"b":{"link":{"tags":["two"]}}}`; string(r.Data) != want {
-		t.Error(r.text)
+		t.Error(r.Text)
 	}
 }
 
@@ -138,8 +141,8 @@ func TestCost_OfBatches(t *testing.T) {
 	} {
 		r := b.ask(t, ada.token, `mutation ($w: ID!, $ids: [ID!]!) { deleteLinks(input: {workspaceId: $w, ids: $ids}) {
 			results { `+c.selection+` } } }`, "w", ada.workspace.ID(), "ids", make([]string, link.MaxBatch))
-		if r.codes() != c.want {
-			t.Errorf("%s: %.200s", c.selection, r.text)
+		if r.Codes() != c.want {
+			t.Errorf("%s: %.200s", c.selection, r.Text)
 		}
 	}
 }
@@ -147,10 +150,10 @@ func TestCost_OfBatches(t *testing.T) {
 func TestMe_IsNullForAnonymousUsers(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	if got := b.ask(t, "", `{ me { id } }`).text; got != `{"data":{"me":null}}` {
+	if got := b.ask(t, "", `{ me { id } }`).Text; got != `{"data":{"me":null}}` {
 		t.Error(got)
 	}
-	if got := b.ask(t, b.token(t, id.New(id.Account)), `{ me { id } }`).text; got != `{"data":{"me":null}}` {
+	if got := b.ask(t, b.token(t, id.New(id.Account)), `{ me { id } }`).Text; got != `{"data":{"me":null}}` {
 		t.Errorf("an account that is gone: %s", got)
 	}
 }
@@ -169,11 +172,11 @@ func TestConnections_ContinueAtTheirCursor(t *testing.T) {
 		r := b.ask(t, ada.token, `query ($w: ID!, $after: String) { workspace(by: {id: $w}) {
 			links(first: 2, after: $after) { nodes { id } pageInfo { hasNextPage endCursor } } } }`,
 			"w", ada.workspace.ID(), "after", after)
-		if !strings.Contains(r.text, hasNext) {
-			t.Errorf("%s, want %s", r.text, hasNext)
+		if !strings.Contains(r.Text, hasNext) {
+			t.Errorf("%s, want %s", r.Text, hasNext)
 		}
-		seen = append(seen, linkID.FindAllString(r.text, -1)...)
-		after = regexp.MustCompile(`"endCursor":"([^"]+)"`).FindStringSubmatch(r.text)[1]
+		seen = append(seen, linkID.FindAllString(r.Text, -1)...)
+		after = regexp.MustCompile(`"endCursor":"([^"]+)"`).FindStringSubmatch(r.Text)[1]
 	}
 	slices.Sort(seen)
 	if slices.Sort(all); !slices.Equal(seen, all) {

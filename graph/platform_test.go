@@ -26,7 +26,7 @@ func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
 			r := b.ask(t, "", "{ platformStats { totalLinks } }")
 			want := fmt.Sprintf(`{"platformStats":{"totalLinks":%d}}`, links)
 			if string(r.Data) != want {
-				t.Errorf("want %s, got %s", want, r.text)
+				t.Errorf("want %s, got %s", want, r.Text)
 			}
 		}
 		expect(0)

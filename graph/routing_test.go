@@ -30,8 +30,8 @@ func TestExplainRedirect_NamesTheField(t *testing.T) {
 	} {
 		r := b.ask(t, ada.token, `query ($id: ID!) { explainRedirect(by: {id: $id}, `+arguments+`) { status } }`,
 			"id", l.ID)
-		if !strings.Contains(r.text, want) {
-			t.Errorf("%s: %s, want %s", arguments, r.text, want)
+		if !strings.Contains(r.Text, want) {
+			t.Errorf("%s: %s, want %s", arguments, r.Text, want)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestClicks_NameRulesTargetsAndSources(t *testing.T) {
 			ofSource: stats(filter: {qrSource: "flyer"}) { clicks }
 			stats { rules: breakdown(by: RULE) { label } targets: breakdown(by: TARGET) { label }
 				links: breakdown(by: STATUS) { label } }
-		} } }`, "id", l.ID, "rule", second.ID).text
+		} } }`, "id", l.ID, "rule", second.ID).Text
 		for _, part := range []string{
 			`"ofRule":{"nodes":[{"ruleId":"` + second.ID + `","targetId":"` + second.Targets[0].ID +
 				`","qrSource":"flyer"}]}`,

@@ -25,7 +25,7 @@ import (
 // record is a TXT record that any name has.
 type record struct{ text string }
 
-func (r *record) LookupTXT(context.Context, string) ([]string, error) { return []string{r.text}, nil }
+func (r *record) LookupTXT(context.Context, string) ([]string, error) { return []string{r.Text}, nil }
 
 // resolvedURL returns the URL of resolvedAt, or the codes of errors.
 func (b *bundle) resolvedURL(t *testing.T, token, shortURL string, at time.Time) string {
@@ -33,8 +33,8 @@ func (b *bundle) resolvedURL(t *testing.T, token, shortURL string, at time.Time)
 	const query = `query ($u: String!, $at: Time!) { resolvedAt(shortUrl: $u, at: $at) { originalUrl } }`
 	r := b.ask(t, token, query, "u", shortURL, "at", at.UTC().Format(time.RFC3339Nano))
 	var got struct{ ResolvedAt *struct{ OriginalURL string } }
-	if err := json.Unmarshal(r.Data, &got); err != nil || r.codes() != "" {
-		return r.codes()
+	if err := json.Unmarshal(r.Data, &got); err != nil || r.Codes() != "" {
+		return r.Codes()
 	}
 	if got.ResolvedAt == nil {
 		return ""
@@ -98,8 +98,8 @@ func TestResolvedAt_AgreesWithRecord(t *testing.T) {
 		note("ada")
 		r := b.ask(t, ada.token, `mutation ($w: ID!) {
 			updateWorkspace(input: {id: $w, slug: "renamed"}) { errors { message } } }`, "w", ada.workspace.ID())
-		if !strings.Contains(r.text, `"errors":[]`) {
-			t.Fatal(r.text)
+		if !strings.Contains(r.Text, `"errors":[]`) {
+			t.Fatal(r.Text)
 		}
 		must.Value(b.Domains.Remove(t.Context(), ada.workspace, domainID))(t)
 		note("")
@@ -157,15 +157,15 @@ func TestScheduleLinkChange_OverTheAPI(t *testing.T) {
 		at := time.Now().Add(time.Hour).UTC().Truncate(time.Second).Format(time.RFC3339)
 		change := map[string]any{"url": "https://example.com/b", "tags": []string{"new"}, "title": nil}
 		r := b.ask(t, ada.token, schedule, "id", l.ID, "at", at, "change", change)
-		changeID := regexp.MustCompile(`sch_\w{26}`).FindString(r.text)
+		changeID := regexp.MustCompile(`sch_\w{26}`).FindString(r.Text)
 		for _, part := range []string{
 			`"at":"` + at + `"`, `"createdBy":{"name":"ada"}`, `"scheduledChanges":[{"id":"` + changeID + `"}]`,
 			`{"field":"url","before":"\"https://example.com/a\"","after":"\"https://example.com/b\""}`,
 			`{"field":"title","before":"null","after":"null"}`, `{"field":"tags","before":"[\"old\"]",` +
 				`"after":"[\"new\"]"}`,
 		} {
-			if !strings.Contains(r.text, part) {
-				t.Errorf("%s is missing: %s", part, r.text)
+			if !strings.Contains(r.Text, part) {
+				t.Errorf("%s is missing: %s", part, r.Text)
 			}
 		}
 		template := map[string]any{"routing": map[string]any{"utm": map[string]any{"templateId": "utm_x"}}}
@@ -180,8 +180,8 @@ func TestScheduleLinkChange_OverTheAPI(t *testing.T) {
 				`"errors":[{"code":"NOT_FOUND","field":["change","routing","utm","templateId"]}]`},
 		} {
 			r := b.ask(t, c.token, schedule, "id", c.id, "at", at, "change", c.change)
-			if !strings.Contains(r.text, c.want) {
-				t.Errorf("%s: %s", name, r.text)
+			if !strings.Contains(r.Text, c.want) {
+				t.Errorf("%s: %s", name, r.Text)
 			}
 		}
 		const cancel = `mutation ($id: ID!) { cancelLinkChange(input: {id: $id}) {
@@ -191,8 +191,8 @@ func TestScheduleLinkChange_OverTheAPI(t *testing.T) {
 			{"no id", ada.token, "x", failed("NOT_FOUND", "id")},
 			{"own", ada.token, changeID, `{"link":{"scheduledChanges":[]},"errors":[]}`},
 		} {
-			if r := b.ask(t, step.token, cancel, "id", step.id); !strings.Contains(r.text, step.want) {
-				t.Errorf("%s: %s", step.name, r.text)
+			if r := b.ask(t, step.token, cancel, "id", step.id); !strings.Contains(r.Text, step.want) {
+				t.Errorf("%s: %s", step.name, r.Text)
 			}
 		}
 	})

@@ -204,7 +204,7 @@ func TestScopes_HoldOnEveryEdge(t *testing.T) {
 		})
 		for _, e := range edges(contract(t)) {
 			if r := w.follow(t, w.ada.token, e); !found(t, r, e) {
-				t.Errorf("%s.%s leads nowhere for the owner: %.500s", e.from, e.field, r.text)
+				t.Errorf("%s.%s leads nowhere for the owner: %.500s", e.from, e.field, r.Text)
 				continue
 			}
 			for _, rule := range workspace.Rules {
@@ -254,9 +254,9 @@ func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 				r := b.ask(t, key, `mutation { exportClicks(input: {workspaceId: "`+m.ID()+`", `+selection+
 					`}) { url errors { code field } } }`)
 				field, _, _ := strings.Cut(selection, ":")
-				if got := strings.Contains(r.text, `"url":"http`); got != (want == "") ||
-					!got && !strings.Contains(r.text, `"code":"NOT_FOUND","field":["`+field+`"]`) {
-					t.Errorf("folders %v, %s: %s", folders, selection, r.text)
+				if got := strings.Contains(r.Text, `"url":"http`); got != (want == "") ||
+					!got && !strings.Contains(r.Text, `"code":"NOT_FOUND","field":["`+field+`"]`) {
+					t.Errorf("folders %v, %s: %s", folders, selection, r.Text)
 				}
 			}
 		}
@@ -267,18 +267,18 @@ func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 func (w *nodeWorld) holds(t *testing.T, r reply, e edge, scope string, want bool) {
 	t.Helper()
 	if got := found(t, r, e); got != want {
-		t.Errorf("visible: %t, want %t: %.500s", got, want, r.text)
+		t.Errorf("visible: %t, want %t: %.500s", got, want, r.Text)
 	}
 	for text, typeName := range map[string]string{
 		"ada@example.com": "User", `"name":"ada"`: "User", "destination": "Link", "title of the link": "Link",
 		"links.example.com": "Domain",
 	} {
 		isWorkspace := e.to == "Workspace" && typeName == "User" // it has the same name
-		if !reads(scope, typeName) && !isWorkspace && strings.Contains(r.text, text) {
-			t.Errorf("%q is in the answer: %.500s", text, r.text)
+		if !reads(scope, typeName) && !isWorkspace && strings.Contains(r.Text, text) {
+			t.Errorf("%q is in the answer: %.500s", text, r.Text)
 		}
 	}
-	if codes := r.codes(); codes != "" && strings.Trim(codes, " ") != "FORBIDDEN" {
-		t.Errorf("errors %q: %.500s", codes, r.text)
+	if codes := r.Codes(); codes != "" && strings.Trim(codes, " ") != "FORBIDDEN" {
+		t.Errorf("errors %q: %.500s", codes, r.Text)
 	}
 }

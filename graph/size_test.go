@@ -63,7 +63,7 @@ func TestCost_GrowsWithTheWorkspace(t *testing.T) {
 			costOf := func(token string, p person) int {
 				got, r := b.askBill(t, token, query, map[string]any{"w": p.workspace.ID()})
 				if got.Extensions.Cost == nil || len(r.Errors) > 0 {
-					t.Fatal(r.text)
+					t.Fatal(r.Text)
 				}
 				return got.Extensions.Cost.Requested
 			}
@@ -90,9 +90,9 @@ func TestCost_OfWorkIsTakenFromTheBudget(t *testing.T) {
 			break
 		}
 	}
-	if r.codes() != "RATE_LIMITED" || !strings.Contains(r.text, "budget of 60 points") ||
-		!strings.Contains(r.text, `"retryAfter"`) || strings.Contains(r.text, "totalCount\":500") {
-		t.Error(r.text)
+	if r.Codes() != "RATE_LIMITED" || !strings.Contains(r.Text, "budget of 60 points") ||
+		!strings.Contains(r.Text, `"retryAfter"`) || strings.Contains(r.Text, "totalCount\":500") {
+		t.Error(r.Text)
 	}
 }
 
@@ -115,8 +115,8 @@ func TestCreateLinks_LargestBatch(t *testing.T) {
 			links: $links, onError: ALL_OR_NOTHING}) { results { created errors { message } } } }`
 		got, r := b.askBill(t, ada.token, create, map[string]any{"w": ada.workspace.ID(), "links": links})
 		cost := got.Extensions.Cost
-		if created := strings.Count(r.text, `"created":true`); created != link.MaxBatch || cost == nil {
-			t.Fatalf("%d of %d links created: %.300s", created, link.MaxBatch, r.text)
+		if created := strings.Count(r.Text, `"created":true`); created != link.MaxBatch || cost == nil {
+			t.Fatalf("%d of %d links created: %.300s", created, link.MaxBatch, r.Text)
 		}
 		if texts := link.MaxBatch * (8192 + 200 + 2000) / bytesPerPoint; cost.Requested < link.MaxBatch+texts ||
 			cost.Requested > b.Bounds.Cost {

@@ -423,12 +423,12 @@ func (e *estate) count(t *testing.T, name string) {
 		before := e.statements.Load()
 		r := e.ask(t, e.ada.token, query, e.variables(query, n)...)
 		statements[n] = e.statements.Load() - before
-		if len(r.Errors) > 0 || strings.Contains(r.text, `"message"`) {
-			t.Fatalf("%s: %.500s", query, r.text)
+		if len(r.Errors) > 0 || strings.Contains(r.Text, `"message"`) {
+			t.Fatalf("%s: %.500s", query, r.Text)
 		}
 		item := itemOf(e.schema, name)
-		if got := strings.Count(r.text, fmt.Sprintf(`"__typename":%q}`, item)); got < n {
-			t.Fatalf("want %d of %s, got %d:\n%s\n%.2000s", n, item, got, query, r.text)
+		if got := strings.Count(r.Text, fmt.Sprintf(`"__typename":%q}`, item)); got < n {
+			t.Fatalf("want %d of %s, got %d:\n%s\n%.2000s", n, item, got, query, r.Text)
 		}
 	}
 	if statements[1] == 0 || statements[1] != statements[10] || statements[1] != statements[most] {

@@ -95,11 +95,11 @@ func (s *sweep) measure(t *testing.T, c call) measured {
 	if got.Extensions.Cost != nil {
 		m.points = got.Extensions.Cost.Requested
 	}
-	if refused := tooExpensive.FindStringSubmatch(r.text); refused != nil {
+	if refused := tooExpensive.FindStringSubmatch(r.Text); refused != nil {
 		m.points = must.Value(strconv.Atoi(refused[1]))(t)
-	} else if r.Data == nil || strings.Contains(r.text, `"code":"INVALID`) &&
-		!strings.Contains(r.text, "must have at most") {
-		t.Errorf("%s: %d %.400s", c.name, r.status, r.text)
+	} else if r.Data == nil || strings.Contains(r.Text, `"code":"INVALID`) &&
+		!strings.Contains(r.Text, "must have at most") {
+		t.Errorf("%s: %d %.400s", c.name, r.Status, r.Text)
 	}
 	return m
 }
@@ -172,9 +172,9 @@ func (s *sweep) prepare(t *testing.T) {
 				"title": strings.Repeat("t", 200), "note": strings.Repeat("n", 2000), "routing": large(50)})
 		}
 		r := s.ask(t, s.token, createAll, "in", map[string]any{"workspaceId": s.workspaceID, "links": links})
-		s.ids = append(s.ids, linkID.FindAllString(r.text, -1)...)
+		s.ids = append(s.ids, linkID.FindAllString(r.Text, -1)...)
 		if len(s.ids) != 15*(part+1) {
-			t.Fatalf("%.500s", r.text)
+			t.Fatalf("%.500s", r.Text)
 		}
 	}
 }

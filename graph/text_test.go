@@ -19,8 +19,8 @@ func TestText_IsComparedInNormalForm(t *testing.T) {
 			t.Helper()
 			r := b.ask(t, ada.token, query, "w", ada.workspace.ID(), "t", text)
 			for _, part := range parts {
-				if !strings.Contains(r.text, part) {
-					t.Errorf("no %s in %s", part, r.text)
+				if !strings.Contains(r.Text, part) {
+					t.Errorf("no %s in %s", part, r.Text)
 				}
 			}
 		}
@@ -52,8 +52,8 @@ func TestText_IsComparedInNormalForm(t *testing.T) {
 			{externalId: $a, url: "https://example.com/c", strategy: RANDOM},
 			{externalId: $b, url: "https://example.com/c", strategy: RANDOM}]}) {
 			results { errors { code } } } }`, "w", ada.workspace.ID(), "a", "n\u00e9w", "b", "ne\u0301w",
-		); strings.Count(r.text, "EXTERNAL_ID_TAKEN") != 1 {
-			t.Errorf("two links with one external id: %s", r.text)
+		); strings.Count(r.Text, "EXTERNAL_ID_TAKEN") != 1 {
+			t.Errorf("two links with one external id: %s", r.Text)
 		}
 		expect(`mutation ($w: ID!, $t: String!) { createLink(input: {workspaceId: $w,
 			url: "https://example.com/invisible", title: $t, note: $t}) { link { title note } } }`,

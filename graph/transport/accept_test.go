@@ -4,11 +4,12 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/linkforge/linkforge/graph/transport/transporttest"
 )
 
 func TestAccept_Negotiate(t *testing.T) {
@@ -20,6 +21,7 @@ func TestAccept_Negotiate(t *testing.T) {
 		events bool
 	}{
 		{nil, mediaJSON, false},
+		{[]string{""}, mediaJSON, false},
 		{[]string{"*/*"}, mediaJSON, false},
 		{[]string{"application/*"}, mediaJSON, false},
 		{[]string{mediaGraphQL}, mediaGraphQL, false},
@@ -72,13 +74,8 @@ func TestHandler_CompressesResponsesOfQueries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql",
-				strings.NewReader(`{"query":`+strconv.Quote(c.query)+`}`))
-			r.Header.Set("Content-Type", "application/json")
-			r.Header.Set("Accept-Encoding", c.encoding)
-			r.Header.Set("Accept", c.accept)
-			w := httptest.NewRecorder()
-			b.ServeHTTP(deadlines{w}, r)
+			w := transporttest.Serve(t, b, "POST", "/graphql", `{"query":`+strconv.Quote(c.query)+`}`,
+				"Content-Type", "application/json", "Accept-Encoding", c.encoding, "Accept", c.accept)
 			zipped := w.Header().Get("Content-Encoding") == "gzip"
 			if zipped != c.zipped || !strings.Contains(w.Header().Get("Vary"), "Accept-Encoding") &&
 				c.accept != mediaEvents {
@@ -132,10 +129,7 @@ func TestHandler_SendsEventsByGET(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := httptest.NewRequestWithContext(t.Context(), c.method, "/graphql?query="+url.QueryEscape(c.query), nil)
-			r.Header.Set("Accept", c.accept)
-			w := httptest.NewRecorder()
-			b.ServeHTTP(deadlines{w}, r)
+			w := transporttest.Serve(t, b, c.method, "/graphql?query="+url.QueryEscape(c.query), "", "Accept", c.accept)
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
 				t.Errorf("%d, want %d with %s: %s", w.Code, c.status, c.want, w.Body)
 			}
@@ -154,11 +148,8 @@ func TestHandler_SendsEventsByGET(t *testing.T) {
 func TestHandler_RefusesCompressedBodies(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql", strings.NewReader("marker"))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Content-Encoding", "gzip")
-	w := httptest.NewRecorder()
-	b.ServeHTTP(w, r)
+	w := transporttest.Serve(t, b, "POST", "/graphql", "marker", "Content-Type", "application/json",
+		"Content-Encoding", "gzip")
 	if w.Code != http.StatusUnsupportedMediaType || w.Header().Get("Accept-Encoding") != "identity" ||
 		strings.Contains(w.Body.String(), "marker") {
 		t.Errorf("%d %v: %s", w.Code, w.Header(), w.Body)
@@ -204,19 +195,19 @@ func TestHandler_RefusesBadRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := b.send(t, c.token, c.method, c.target, c.contentType, c.body, c.accept)
-			if r.status != c.status || r.codes() != c.code {
-				t.Errorf("%d %s, want %d %s: %.300s", r.status, r.codes(), c.status, c.code, r.text)
+			if r.Status != c.status || r.Codes() != c.code {
+				t.Errorf("%d %s, want %d %s: %.300s", r.Status, r.Codes(), c.status, c.code, r.Text)
 			}
-			if strings.Contains(r.text, "marker") || strings.Contains(r.text, `"data"`) {
-				t.Errorf("the answer has data, or repeats the request: %.300s", r.text)
+			if strings.Contains(r.Text, "marker") || strings.Contains(r.Text, `"data"`) {
+				t.Errorf("the answer has data, or repeats the request: %.300s", r.Text)
 			}
-			if scheme := r.header.Get("WWW-Authenticate"); strings.HasPrefix(scheme, "Bearer ") != (c.status == 401) {
+			if scheme := r.Header.Get("WWW-Authenticate"); strings.HasPrefix(scheme, "Bearer ") != (c.status == 401) {
 				t.Errorf("WWW-Authenticate: %q", scheme)
 			}
 		})
 	}
-	if r := b.send(t, member, "POST", "/", "application/json", large, ""); r.status != http.StatusOK ||
+	if r := b.send(t, member, "POST", "/", "application/json", large, ""); r.Status != http.StatusOK ||
 		len(r.Errors) > 0 {
-		t.Errorf("a large body with log-in: %d %.300s", r.status, r.text)
+		t.Errorf("a large body with log-in: %d %.300s", r.Status, r.Text)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/linkforge/linkforge/graph/limit"
+	"github.com/linkforge/linkforge/graph/transport/transporttest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
@@ -54,17 +55,12 @@ func (b *bundle) ways(t *testing.T) map[string]func(request) string {
 	t.Cleanup(b.stop)
 	return map[string]func(request) string{
 		"POST": func(r request) string {
-			return b.send(t, "", http.MethodPost, "/graphql", "application/json", r.text(t), mediaGraphQL).text
+			return b.send(t, "", http.MethodPost, "/graphql", "application/json", r.text(t), mediaGraphQL).Text
 		},
-		"GET": func(r request) string { return b.send(t, "", http.MethodGet, r.query(t), "", "", mediaGraphQL).text },
+		"GET": func(r request) string { return b.send(t, "", http.MethodGet, r.query(t), "", "", mediaGraphQL).Text },
 		"events": func(r request) string {
-			post := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql",
-				strings.NewReader(r.text(t)))
-			post.Header.Set("Content-Type", "application/json")
-			post.Header.Set("Accept", mediaEvents)
-			w := httptest.NewRecorder()
-			b.ServeHTTP(deadlines{w}, post)
-			return w.Body.String()
+			return transporttest.Serve(t, b, "POST", "/graphql", r.text(t), "Content-Type", "application/json",
+				"Accept", mediaEvents).Body.String()
 		},
 		"socket": func(r request) string {
 			conn, _, err := websocket.Dial(t.Context(), server.URL,
@@ -151,9 +147,9 @@ func TestDocuments_RefuseOtherNames(t *testing.T) {
 	} {
 		for media, status := range map[string]int{mediaJSON: c.plain, mediaGraphQL: c.graphql} {
 			r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.request.text(t), media)
-			kind := r.header.Get("Content-Type")
-			if r.codes() != c.code || r.status != status || kind != media+"; charset=utf-8" {
-				t.Errorf("%s as %s: %d, want %d: %s", name, media, r.status, status, r.text)
+			kind := r.Header.Get("Content-Type")
+			if r.Codes() != c.code || r.Status != status || kind != media+"; charset=utf-8" {
+				t.Errorf("%s as %s: %d, want %d: %s", name, media, r.Status, status, r.Text)
 			}
 		}
 	}
@@ -164,7 +160,7 @@ func TestDocuments_RefuseOtherNames(t *testing.T) {
 	} {
 		if r := b.send(t, "", http.MethodPost, "/", "application/json", words.text(t),
 			""); r.Errors[0].Message != code {
-			t.Errorf("%s: %s", code, r.text)
+			t.Errorf("%s: %s", code, r.Text)
 		}
 	}
 }
@@ -182,7 +178,7 @@ func TestDocuments_PersistedAreValidAndBounded(t *testing.T) {
 	for _, query := range []string{"{ nothing }", "{", "{ ...F } fragment F on Query { ...F }",
 		"{" + strings.Repeat(" __typename", 2000) + "}"} {
 		if r := send(query); len(r.Errors) == 0 {
-			t.Fatal(r.text)
+			t.Fatal(r.Text)
 		}
 		if _, kept := b.persisted.GetIfPresent(hashOf(query)); kept {
 			t.Errorf("kept: %.100s", query)
@@ -190,7 +186,7 @@ func TestDocuments_PersistedAreValidAndBounded(t *testing.T) {
 	}
 	for i := range 1000 {
 		if r := send(fmt.Sprintf("{ __typename } #%d%s", i, strings.Repeat(" ", 1000))); len(r.Errors) > 0 {
-			t.Fatal(r.text)
+			t.Fatal(r.Text)
 		}
 	}
 	b.persisted.CleanUp()
@@ -255,8 +251,8 @@ func TestManifest_RestrictsDocuments(t *testing.T) {
 			}
 		}
 	}
-	if r := only.post(t, me+" "); r.status != http.StatusForbidden || !strings.Contains(r.text, "Have it added") {
-		t.Errorf("%d %s", r.status, r.text)
+	if r := only.post(t, me+" "); r.Status != http.StatusForbidden || !strings.Contains(r.Text, "Have it added") {
+		t.Errorf("%d %s", r.Status, r.Text)
 	}
 }
 
@@ -338,8 +334,8 @@ func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.body, mediaGraphQL)
-			if !strings.Contains(r.text, c.want) {
-				t.Errorf("want %s: %s", c.want, r.text)
+			if !strings.Contains(r.Text, c.want) {
+				t.Errorf("want %s: %s", c.want, r.Text)
 			}
 		})
 	}
