@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 const createLink = `mutation ($w: ID!, $url: String!, $code: String, $expires: Time) {
@@ -57,12 +55,11 @@ func TestRevertOperation_UndoesBulkCalls(t *testing.T) {
 	l := b.link(t, ada, "https://example.com/")
 	type bulk struct{ OperationID *string }
 	var got struct{ Same, Update, Delete bulk }
-	r := b.ask(t, ada.token, `mutation ($w: ID!, $id: ID!) {
+	b.ask(t, ada.token, `mutation ($w: ID!, $id: ID!) {
 		same: updateLinks(input: {workspaceId: $w, links: [{id: $id, title: null}]}) { operationId }
 		update: updateLinks(input: {workspaceId: $w, links: [{id: $id, title: "new"}]}) { operationId }
 		delete: deleteLinks(input: {workspaceId: $w, ids: [$id]}) { operationId }
-	}`, "w", ada.workspace.ID(), "id", l.ID)
-	must.NoError(t, json.Unmarshal(r.Data, &got))
+	}`, "w", ada.workspace.ID(), "id", l.ID).Into(t, &got)
 	if got.Same.OperationID != nil || got.Update.OperationID == nil || got.Delete.OperationID == nil {
 		t.Fatalf("%+v", got)
 	}
@@ -79,7 +76,7 @@ func TestRevertOperation_UndoesBulkCalls(t *testing.T) {
 		}
 	}
 	update, deletion := `"operationId":"`+*got.Update.OperationID+`"`, `"operationId":"`+*got.Delete.OperationID+`"`
-	r = b.ask(t, ada.token, `query ($w: ID!, $id: ID!) {
+	r := b.ask(t, ada.token, `query ($w: ID!, $id: ID!) {
 		workspace(by: {id: $w}) { events { edges { node { operationId } } }
 			auditLog { edges { node { operationId } } } }
 		link(by: {id: $id}) { versions { edges { node { operationId } } } } }`, "w", ada.workspace.ID(), "id", l.ID)

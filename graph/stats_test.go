@@ -44,7 +44,7 @@ func TestStats_AreOfOneInstant(t *testing.T) {
 			}
 			b.ask(t, ada.token, `query ($ids: [ID!]!) { links: nodes(ids: $ids) { ... on Link { clickCount
 				stats { series(interval: DAY) { clicks } clicks breakdown(by: COUNTRY) { clicks } } } } }`,
-				"ids", []string{l.ID}).into(t, &got)
+				"ids", []string{l.ID}).Into(t, &got)
 			s := got.Links[0].Stats
 			counts := []int64{s.Clicks, 0, 0}
 			for _, one := range s.Series {

@@ -32,6 +32,14 @@ func (r Reply) Codes() string {
 	return strings.Join(codes, " ")
 }
 
+// Into reads the data of a response that must have no errors.
+func (r Reply) Into(t testing.TB, target any) {
+	t.Helper()
+	if err := json.Unmarshal(r.Data, target); err != nil || len(r.Errors) > 0 {
+		t.Fatalf("%s: %v", r.Text, err)
+	}
+}
+
 // deadlines is a recorder that accepts deadlines, as a connection does: http.ResponseController
 // finds its methods.
 type deadlines struct{ *httptest.ResponseRecorder }
