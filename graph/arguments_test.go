@@ -92,8 +92,7 @@ func TestArguments_SurviveHostileText(t *testing.T) {
 			}
 			return all
 		})
-		b := setup(t, d)
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d)
 		own := b.link(t, ada, "https://example.com/").ID
 		asked := 0
 		for _, c := range cases {
@@ -217,8 +216,7 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 // have a value: it is as absent, or removes a value.
 func TestArguments_AcceptNullWhereOptional(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Introspection = true })
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Introspection = true })
 	cases := everyArgument(gen.NewExecutableSchema(gen.Config{}).Schema(),
 		func(t *ast.Type, _ *ast.Definition) map[string]wrongValue {
 			if t.NonNull {
@@ -465,8 +463,7 @@ func literalOf(value any) string {
 // TestArguments_NameTheField expects the path of the argument below the input, for literals and variables.
 func TestArguments_NameTheField(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	const create = `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { errors { code } } }`
 	link := map[string]any{"url": "https://example.com/", "startsAt": "soon"}
 	for query, c := range map[string]struct {
@@ -489,8 +486,7 @@ func TestArguments_NameTheField(t *testing.T) {
 // TestArguments_NameTheWorkspace calls every mutation of a workspace for one that does not exist.
 func TestArguments_NameTheWorkspace(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	schema := gen.NewExecutableSchema(gen.Config{}).Schema()
 	called := 0
 	for _, f := range schema.Mutation.Fields {

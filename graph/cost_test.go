@@ -48,8 +48,7 @@ func (b *bundle) askBill(t *testing.T, token, query string, variables map[string
 // TestCost_IsReportedOnRequest compares the requested cost, and that of the response.
 func TestCost_IsReportedOnRequest(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	for i := range 3 {
 		b.link(t, ada, fmt.Sprintf("https://example.com/%d", i))
 	}
@@ -188,8 +187,7 @@ func (b *bundle) costs(t *testing.T, p person, id, operation string, want int) {
 // TestCost_ChargesPendingChanges: a change that could break them costs more for each.
 func TestCost_ChargesPendingChanges(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	l := b.create(t, ada.workspace,
 		creation.Input{URL: "https://example.com/", ExternalID: new("1"), Strategy: new(link.Random)})
 	for i := range 3 {

@@ -96,6 +96,13 @@ func (b *bundle) person(t testing.TB, name string) person {
 	return person{accountID: a.ID, token: b.token(t, a.ID), workspace: m}
 }
 
+// withAda is setup, with a user.
+func withAda(t testing.TB, d *db.DB, options ...func(*Config)) (*bundle, person) {
+	t.Helper()
+	b := setup(t, d, options...)
+	return b, b.person(t, "ada")
+}
+
 func (b *bundle) token(t testing.TB, accountID string) string {
 	t.Helper()
 	actor := account.Actor{AccountID: accountID, SessionID: id.New(id.Session)}

@@ -16,8 +16,7 @@ import (
 func TestCreateLinks_CompareWithExistingLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d)
 		const spa = "https://spa.example/#a"
 		links := []any{
 			map[string]any{"url": spa, "statsPublic": true}, map[string]any{"url": "https://spa.example/#b"},
@@ -61,8 +60,7 @@ func TestCreateLinks_CompareWithExistingLinks(t *testing.T) {
 // TestUpsert_NamesTheMissingExternalID: below the link of a single call.
 func TestUpsert_NamesTheMissingExternalID(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	r := b.ask(t, ada.token, `mutation ($w: ID!) {
 		one: upsertLink(input: {workspaceId: $w, link: {url: "https://example.com/4"}}) { errors { code field } }
 		two: upsertLinks(input: {workspaceId: $w, links: [{url: "https://example.com/4"}]}) {

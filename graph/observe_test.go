@@ -16,8 +16,7 @@ import (
 // operation, and nothing else of the request.
 func TestObserve_LogsEachOperationOnce(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	const planted = "planted.example"
 	for _, c := range []struct {
 		name, query string

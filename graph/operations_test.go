@@ -28,8 +28,7 @@ var linkID = regexp.MustCompile(`lnk_\w{26}`)
 func TestCreateLink_ReturnsLinkOrErrors(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d)
 		for _, c := range []struct{ url, want string }{
 			{"https://example.com/a", `{"createLink":{"created":true,"link":{"id":"*",` +
 				`"shortUrl":"http://sho.rt/ada/promo","strategy":"CUSTOM","status":"ACTIVE",` +
@@ -50,8 +49,7 @@ func TestCreateLink_ReturnsLinkOrErrors(t *testing.T) {
 // and the audit log have. A call that changes nothing has none.
 func TestRevertOperation_UndoesBulkCalls(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	l := b.link(t, ada, "https://example.com/")
 	type bulk struct{ OperationID *string }
 	var got struct{ Same, Update, Delete bulk }
@@ -87,8 +85,7 @@ func TestRevertOperation_UndoesBulkCalls(t *testing.T) {
 
 func TestUpdateLink_DistinguishesAbsentFromNull(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	l := b.link(t, ada, "https://example.com/")
 	const query = `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { link { title expiresAt ` +
 		`redirectStatus } errors { code } } }`
@@ -115,8 +112,7 @@ func TestUpdateLink_DistinguishesAbsentFromNull(t *testing.T) {
 // TestMutations_ReadTheirOwnChanges: a mutation must not read objects that an earlier one loaded.
 func TestMutations_ReadTheirOwnChanges(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	l := b.link(t, ada, "https://example.com/")
 	r := b.ask(t, ada.token, `mutation ($id: ID!) {
 		a: updateLink(input: {id: $id, tags: ["one"]}) { link { tags } }
@@ -130,8 +126,7 @@ func TestMutations_ReadTheirOwnChanges(t *testing.T) {
 // TestCost_OfBatches: a batch of a thousand links may request their basic fields, but not their stats.
 func TestCost_OfBatches(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	for _, c := range []struct{ selection, want string }{
 		{`link { id code shortUrl originalUrl canonicalUrl title tags status } errors { code message field }`, ""},
 		{`link { id stats { clicks } } errors { code }`, "COMPLEXITY_LIMIT_EXCEEDED"},
@@ -158,8 +153,7 @@ func TestMe_IsNullForAnonymousUsers(t *testing.T) {
 // TestConnections_ContinueAtTheirCursor reads a page of two of three links, and then the rest.
 func TestConnections_ContinueAtTheirCursor(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	var all, seen []string
 	for i := range 3 {
 		all = append(all, b.link(t, ada, fmt.Sprintf("https://example.com/%d", i)).ID)

@@ -19,8 +19,7 @@ func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
 			t.Errorf("the schema says %q, not %q", description, want)
 		}
 		now := time.Now()
-		b := setup(t, d, func(c *Config) { c.Now = func() time.Time { return now } })
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d, func(c *Config) { c.Now = func() time.Time { return now } })
 		expect := func(links int) {
 			t.Helper()
 			r := b.ask(t, "", "{ platformStats { totalLinks } }")

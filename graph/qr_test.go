@@ -18,8 +18,7 @@ import (
 func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d)
 		for i := range 5 {
 			b.link(t, ada, fmt.Sprintf("https://example.com/%d", i))
 		}
@@ -69,8 +68,7 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 // TestQRCode_IsChargedForItsLogo requests codes in one style, which decode one code, and saves the style.
 func TestQRCode_IsChargedForItsLogo(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	var ids []string
 	for i := range 3 {
 		ids = append(ids, b.link(t, ada, fmt.Sprintf("https://example.com/%d", i)).ID)

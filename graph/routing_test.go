@@ -18,8 +18,7 @@ import (
 // TestExplainRedirect_NamesTheField sends a visit and an unsaved routing with a wrong value.
 func TestExplainRedirect_NamesTheField(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	l := b.link(t, ada, "https://example.com/")
 	for arguments, want := range map[string]string{
 		`visit: {country: "UK"}`: `"extensions":{"code":"INVALID_INPUT","field":["visit","country"]}`,
@@ -41,8 +40,7 @@ func TestExplainRedirect_NamesTheField(t *testing.T) {
 func TestClicks_NameRulesTargetsAndSources(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d)
 		rules := optional.Set([]*routing.Rule{
 			{Name: new("Germans"), Targets: []*routing.Target{{Name: new("A")}, {URL: new("https://example.com/b")}}},
 			{Targets: []*routing.Target{{}}},

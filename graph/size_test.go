@@ -102,8 +102,7 @@ func TestCost_OfWorkIsTakenFromTheBudget(t *testing.T) {
 func TestCreateLinks_LargestBatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, func(c *Config) { c.Bounds.Deadline = time.Hour })
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d, func(c *Config) { c.Bounds.Deadline = time.Hour })
 		var links []any
 		text := func(i, length int) string { return fmt.Sprintf("%0*d", length, i) }
 		for i := range link.MaxBatch {

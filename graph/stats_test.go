@@ -16,8 +16,7 @@ import (
 func TestStats_AreOfOneInstant(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d)
 		l := b.link(t, ada, "https://example.com/")
 		ctx, cancel := context.WithCancel(t.Context())
 		written := make(chan error, 1)

@@ -47,8 +47,7 @@ func (m measured) perPoint() time.Duration { return m.took / time.Duration(max(m
 // and in an exhaustive run each field of links and workspaces. It must not run in parallel with
 // other tests.
 func TestCost_FollowsTheWork(t *testing.T) { //nolint:paralleltest // it measures the time of the process
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	s := &sweep{bundle: b, token: ada.token, workspaceID: ada.workspace.ID(),
 		schema: gen.NewExecutableSchema(gen.Config{}).Schema()}
 	s.prepare(t)

@@ -12,8 +12,7 @@ import (
 func TestText_IsComparedInNormalForm(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d)
 		const composed, decomposed = "Caf\u00e9 \u00c5", "Cafe\u0301 \u212b"
 		expect := func(query, text string, parts ...string) {
 			t.Helper()
