@@ -117,7 +117,7 @@ func TestArguments_SurviveHostileText(t *testing.T) {
 			t.Errorf("only %d cases", asked)
 		}
 		if b.ask(t, ada.token, `query ($x: ID!) { link(by: {id: $x}) { id } }`, "x", own).
-			text != `{"data":{"link":{"id":"`+own+`"}}}` {
+			Text != `{"data":{"link":{"id":"`+own+`"}}}` {
 			t.Error("the link is gone")
 		}
 		if log := b.log.String(); strings.Contains(log, argumentMarker) || strings.Contains(log, "level=ERROR") {

@@ -25,7 +25,7 @@ import (
 // record is a TXT record that any name has.
 type record struct{ text string }
 
-func (r *record) LookupTXT(context.Context, string) ([]string, error) { return []string{r.Text}, nil }
+func (r *record) LookupTXT(context.Context, string) ([]string, error) { return []string{r.text}, nil }
 
 // resolvedURL returns the URL of resolvedAt, or the codes of errors.
 func (b *bundle) resolvedURL(t *testing.T, token, shortURL string, at time.Time) string {
