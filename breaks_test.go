@@ -228,8 +228,6 @@ func TestBreaks_AreFound(t *testing.T) {
 			"the argument wish of Query.pet was of type Wish and is of type Wish!"},
 		{"a new argument", "pet(id: ID!", "pet(id: ID!, age: Int!",
 			"Query.pet has a new argument age that is required"},
-		{"a default", "first: Int = 20", "first: Int = 10",
-			"the argument first of Query.pet had the default 20 and has 10"},
 		{"no default", "first: Int = 20", "first: Int",
 			"the argument first of Query.pet had the default 20 and has none"},
 		{"a new default", "many: [Int]", "many: [Int] = [1]",
@@ -257,7 +255,6 @@ func TestBreaks_AreFound(t *testing.T) {
 		{"a directive that comes once", "repeatable on", "on", "the directive @mark may no longer be repeated"},
 
 		{"nothing", "", "", ""},
-		{"a new type", "enum Mood", "type New { a: Int } enum Mood", ""},
 		{"a new field", "lives: Int!", "lives: Int! age(of: Int!): Int", ""},
 		{"a field that is never null", "friend: Named", "friend: Named!", ""},
 		{"a narrower type", "friend: Named", "friend: Cat", ""},
@@ -266,8 +263,6 @@ func TestBreaks_AreFound(t *testing.T) {
 		{"a new value", "GOOD BAD }", "GOOD BAD UGLY }", ""},
 		{"a new field of an input that need not be", "many: [Int]", "many: [Int] more: Int size: Int! = 1", ""},
 		{"a new member", "type Mutation", "type Bird { a: Int } extend union Pet = Bird type Mutation", ""},
-		{"a deprecation", "lives: Int!", `lives: Int! @deprecated(reason: "Count them.")`, ""},
-		{"a description", "lives: Int!", `"How many." lives: Int!`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

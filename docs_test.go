@@ -166,8 +166,7 @@ func TestAudit_KnowsTypesWithoutIDs(t *testing.T) {
 	}
 }
 
-// TestPlayground_ExamplesAreValid validates the examples of the playground and, with Node.js, their
-// variables.
+// TestPlayground_ExamplesAreValid validates the examples of the playground and, with Node.js, their variables.
 func TestPlayground_ExamplesAreValid(t *testing.T) {
 	t.Parallel()
 	const file = "graph/playground/ui/src/examples.js"

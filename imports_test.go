@@ -4,13 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
-	"io/fs"
 	"maps"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -210,8 +206,7 @@ var scopes = map[string][]string{
 	},
 }
 
-// TestScopes_AreUsedWhereAllowed checks that only the functions in scopes use a scope beyond one
-// workspace.
+// TestScopes_AreUsedWhereAllowed checks that only the functions in scopes use a scope beyond one workspace.
 func TestScopes_AreUsedWhereAllowed(t *testing.T) { calledBy(t, scopes) }
 
 // TestSessions_BeginWhereAllowed: these are all ways to a token, and each requires the proofs of
@@ -238,38 +233,31 @@ func TestSessions_BeginWhereAllowed(t *testing.T) {
 	}
 }
 
-// calledBy checks that the functions named by the keys have exactly these callers in package
-// internal.
+// calledBy checks that the functions named by the keys have exactly these callers in package internal.
 func calledBy(t *testing.T, want map[string][]string) {
 	t.Helper()
 	t.Parallel()
 	callers := map[string]map[string]bool{}
-	must.NoError(t, filepath.WalkDir("internal", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
-			strings.HasSuffix(filepath.Dir(path), "test") {
-			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			return err
-		}
-		for _, d := range file.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok {
-				continue
-			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				if called := calledFunction(n); want[called] != nil && f.Name.Name != called {
-					if callers[called] == nil {
-						callers[called] = map[string]bool{}
-					}
-					callers[called][file.Name.Name+"."+f.Name.Name] = true
+	inspect := func(pkg string, f *ast.FuncDecl) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if called := calledFunction(n); want[called] != nil && f.Name.Name != called {
+				if callers[called] == nil {
+					callers[called] = map[string]bool{}
 				}
-				return true
-			})
+				callers[called][pkg+"."+f.Name.Name] = true
+			}
+			return true
+		})
+	}
+	for _, files := range parsePackages(t, "internal") {
+		for _, file := range files {
+			for _, d := range file.Decls {
+				if f, ok := d.(*ast.FuncDecl); ok {
+					inspect(file.Name.Name, f)
+				}
+			}
 		}
-		return nil
-	}))
+	}
 	for called, may := range want {
 		t.Run(called, func(t *testing.T) {
 			slices.Sort(may)

@@ -29,8 +29,7 @@ var (
 	turnConstant = regexp.MustCompile(`^(max(Sockets|Streams|Operations|Waiting|Group|Claims)|atOnce)$`)
 )
 
-// turnSites returns the places of a file that make a limited number of turns: the declarations that
-// contain them.
+// turnSites returns the places of a file that make a limited number of turns: the declarations that contain them.
 func turnSites(t *testing.T, name string) (sites []string) {
 	t.Helper()
 	file := must.Value(parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution))(t)

@@ -17,8 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
-// argumentMarker stands in every wrong value that has room for text. It must not be in an answer or
-// in the log.
+// argumentMarker stands in every wrong value that has room for text. It must not be in an answer or in the log.
 const argumentMarker = "wrong-value-5f0c"
 
 // argumentCase is one operation with a wrong value in one argument.
@@ -46,11 +45,11 @@ func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 			}
 			body := must.Value(json.Marshal(map[string]any{"query": c.query, "variables": c.variables}))(t)
 			r := b.send(t, token, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
-			if r.codes() != "BAD_REQUEST" || r.status != 400 || !strings.HasPrefix(r.Errors[0].Message, c.path) {
-				t.Errorf("%s, %s: %d %q: %.300s\n%s", c.name, caller, r.status, r.codes(), r.text, body)
+			if r.Codes() != "BAD_REQUEST" || r.Status != 400 || !strings.HasPrefix(r.Errors[0].Message, c.path) {
+				t.Errorf("%s, %s: %d %q: %.300s\n%s", c.name, caller, r.Status, r.Codes(), r.Text, body)
 			}
-			if strings.Contains(r.text, argumentMarker) {
-				t.Errorf("%s, %s: the answer repeats the value: %.300s", c.name, caller, r.text)
+			if strings.Contains(r.Text, argumentMarker) {
+				t.Errorf("%s, %s: the answer repeats the value: %.300s", c.name, caller, r.Text)
 			}
 		}
 	}
@@ -93,8 +92,7 @@ func TestArguments_SurviveHostileText(t *testing.T) {
 			}
 			return all
 		})
-		b := setup(t, d)
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d)
 		own := b.link(t, ada, "https://example.com/").ID
 		asked := 0
 		for _, c := range cases {
@@ -111,15 +109,15 @@ func TestArguments_SurviveHostileText(t *testing.T) {
 				`"workspaceId":"x`, `"workspaceId":"`+ada.workspace.ID(), `"id":"x`, `"id":"`+id,
 			).Replace(string(must.Value(json.Marshal(map[string]any{"query": c.query, "variables": c.variables}))(t)))
 			r := b.send(t, ada.token, "POST", "/graphql", "application/json", body, mediaGraphQL)
-			if strings.Contains(r.text, "INTERNAL") || r.status >= 500 || strings.Contains(r.text, argumentMarker) {
-				t.Errorf("%s: %d %.300s\n%.500s", c.name, r.status, r.text, body)
+			if strings.Contains(r.Text, "INTERNAL") || r.Status >= 500 || strings.Contains(r.Text, argumentMarker) {
+				t.Errorf("%s: %d %.300s\n%.500s", c.name, r.Status, r.Text, body)
 			}
 		}
 		if asked < 80*len(texts) {
 			t.Errorf("only %d cases", asked)
 		}
 		if b.ask(t, ada.token, `query ($x: ID!) { link(by: {id: $x}) { id } }`, "x", own).
-			text != `{"data":{"link":{"id":"`+own+`"}}}` {
+			Text != `{"data":{"link":{"id":"`+own+`"}}}` {
 			t.Error("the link is gone")
 		}
 		if log := b.log.String(); strings.Contains(log, argumentMarker) || strings.Contains(log, "level=ERROR") {
@@ -134,8 +132,11 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t))
 	ada := b.person(t, "ada").token
 	const (
-		create = `mutation ($x: CreateLinkInput!) { createLink(input: $x) { created } }`
-		keys   = `mutation ($x: [Permission!]!) {
+		byID    = `query ($x: ID!) { node(id: $x) { id } }`
+		byLink  = `query ($x: LinkBy!) { link(by: $x) { id } }`
+		limited = `mutation ($x: Int64) { createLink(input: {workspaceId: "x", url: "u", maxClicks: $x}) { created } }`
+		create  = `mutation ($x: CreateLinkInput!) { createLink(input: $x) { created } }`
+		keys    = `mutation ($x: [Permission!]!) {
 			createApiKey(input: {workspaceId: "x", name: "n", scopes: $x}) { errors { code } }
 		}`
 	)
@@ -145,52 +146,27 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 		want             string // the start of the message; empty if the operation is executed
 	}{
 		"ID as an integer":                   {`{ node(id: 5) { id } }`, `{}`, ""},
-		"ID as an integer variable":          {`query ($x: ID!) { node(id: $x) { id } }`, `{"x": 5}`, ""},
-		"block string":                       {`{ node(id: """a""") { id } }`, `{}`, ""},
+		"ID as an integer variable":          {byID, `{"x": 5}`, ""},
 		"one value for a list":               {`{ nodes(ids: "a") { id } }`, `{}`, ""},
 		"one value for a list as a variable": {`query ($x: [ID!]!) { nodes(ids: $x) { id } }`, `{"x": "a"}`, ""},
-		"enum as a literal": {
-			`mutation { createApiKey(input: {workspaceId: "x", name: "n", scopes: LINKS_READ}) { errors { code } } }`,
-			`{}`, "",
-		},
-		"enum as a variable":        {keys, `{"x": ["LINKS_READ"]}`, ""},
-		"one enum value for a list": {keys, `{"x": "LINKS_READ"}`, ""},
-		"lower case in a list of one": {keys,
-			`{"x": "links_read"}`, "createApiKey.input.scopes[0]: The value must be one of LINKS_READ, "},
-		"lower case in the second item": {keys,
-			`{"x": ["LINKS_READ", "links_read"]}`, "createApiKey.input.scopes[1]: "},
-		"optional null": {`{ me { workspaces(first: null) { edges { cursor } } } }`, `{}`, ""},
-		"optional variable not given": {`query ($x: Int) { me { workspaces(first: $x) { edges { cursor } } } }`,
-			`{}`, ""},
+		"enum as a variable":                 {keys, `{"x": ["LINKS_READ"]}`, ""},
+		"one enum value for a list":          {keys, `{"x": "LINKS_READ"}`, ""},
+		"lower case in the second item": {keys, `{"x": ["LINKS_READ", "links_read"]}`,
+			"createApiKey.input.scopes[1]: The value must be one of LINKS_READ, "},
 		"variable with a default": {`query ($x: ID! = "a") { node(id: $x) { id } }`, `{}`, ""},
 		"null for a default": {`query ($x: ID = "a") { node(id: $x) { id } }`,
 			`{"x": null}`, "node.id: A value of the type ID! is required."},
 		"default that is not used": {`query ($x: ID! = {}) { node(id: $x) { id } }`,
 			`{"x": "a"}`, "$x: An ID is a string"},
-		"required variable not given": {`query ($x: ID!) { node(id: $x) { id } }`,
-			`{}`, "node.id: A value of the type ID! is required."},
-		"unset variable in an object": {
-			`mutation ($x: Int64) { createLink(input: {workspaceId: "x", url: "u", maxClicks: $x}) { created } }`,
-			`{}`, "",
-		},
+		"required variable not given": {byID, `{}`, "node.id: A value of the type ID! is required."},
+		"unset variable in an object": {limited, `{}`, ""},
 		"two fields of a oneOf by variable": {`query ($x: String!) { link(by: {id: "x", shortUrl: $x}) { id } }`,
 			`{"x": "a"}`, "link.by: Give exactly one"},
-		"no field of a oneOf": {`{ link(by: {}) { id } }`, `{}`, "link.by: Give exactly one"},
-		"no field of a oneOf by variable": {`query ($x: LinkBy!) { link(by: $x) { id } }`, `{"x": {}}`,
-			"link.by: Give"},
-		"null in a oneOf": {`{ link(by: {id: null}) { id } }`, `{}`, "link.by"},
-		"null in a oneOf by variable": {`query ($x: LinkBy!) { link(by: $x) { id } }`, `{"x": {"id": null}}`,
-			"link.by"},
-		"one field and null of a oneOf": {`query ($x: LinkBy!) { link(by: $x) { id } }`,
-			`{"x": {"id": "x", "shortUrl": null}}`, "link.by"},
-		"variable in an object": {
-			`mutation ($x: Int64) { createLink(input: {workspaceId: "x", url: "u", maxClicks: $x}) { created } }`,
-			`{"x": "5"}`, "createLink.input.maxClicks: An Int64 is a whole number",
-		},
-		"fraction for Int64": {create,
-			`{"x": {"workspaceId": "x", "url": "u", "maxClicks": 1.5}}`, "createLink.input.maxClicks: An Int64"},
-		"words for a Time": {create, `{"x": {"workspaceId": "x", "url": "u", "expiresAt": "soon"}}`,
-			"createLink.input.expiresAt: A Time is written as"},
+		"no field of a oneOf by variable": {byLink, `{"x": {}}`, "link.by: Give"},
+		"null in a oneOf by variable":     {byLink, `{"x": {"id": null}}`, "link.by"},
+		"one field and null of a oneOf":   {byLink, `{"x": {"id": "x", "shortUrl": null}}`, "link.by"},
+		"variable in an object": {limited,
+			`{"x": "5"}`, "createLink.input.maxClicks: An Int64 is a whole number"},
 		"missing field": {create,
 			`{"x": {"workspaceId": "x"}}`, "createLink.input.url: A value of the type String! is required."},
 		"unknown field": {create, `{"x": {"workspaceId": "x", "url": "u", "URL": "v"}}`,
@@ -208,24 +184,17 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 		"second use of a variable": {`query ($x: ID = "a") { nodes(ids: [$x]) { id } node(id: $x) { id } }`,
 			`{"x": {}}`, "nodes.ids[0]: An ID is"},
 		"several operations without a name": {
-			`query C { __typename } query D { __typename }`, `{}`, "The document has several operations",
-		},
+			`query C { __typename } query D { __typename }`, `{}`, "The document has several operations"},
 		"literal in an operation that is not executed": {
 			`query A { __typename } query B($y: ID!) { node(id: $y) { id } nodes(ids: [5.5]) { id } }`,
-			`{}`, "nodes.ids[0]: An ID is",
-		},
+			`{}`, "nodes.ids[0]: An ID is"},
 		"default of an operation that is not executed": {
-			`query A { __typename } query B($y: ID! = {}) { node(id: $y) { id } }`, `{}`, "$y: An ID is",
-		},
+			`query A { __typename } query B($y: ID! = {}) { node(id: $y) { id } }`, `{}`, "$y: An ID is"},
 		"variable of an operation that is not executed": {
-			`query A { __typename } query B($y: ID!) { node(id: $y) { id } }`, `{"y": {}}`, "",
-		},
-		"subscription": {`subscription { linkClicked(workspaceId: {}) { id } }`,
-			`{}`, "linkClicked.workspaceId: An ID is"},
+			`query A { __typename } query B($y: ID!) { node(id: $y) { id } }`, `{"y": {}}`, ""},
 		"variable in a fragment": {
 			`query ($x: Int) { ...F } fragment F on Query { me { workspaces(first: $x) { edges { cursor } } } }`,
-			`{"x": "1"}`, "me.workspaces.first: An Int is",
-		},
+			`{"x": "1"}`, "me.workspaces.first: An Int is"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := must.Value(json.Marshal(map[string]any{
@@ -234,10 +203,10 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 			}))(t)
 			r := b.send(t, ada, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
 			switch {
-			case c.want == "" && strings.Contains(r.codes(), "BAD_REQUEST"), strings.Contains(r.codes(), "INTERNAL"):
-				t.Error(r.text)
-			case c.want != "" && (r.codes() != "BAD_REQUEST" || !strings.HasPrefix(r.Errors[0].Message, c.want)):
-				t.Errorf("want %q: %s", c.want, r.text)
+			case c.want == "" && strings.Contains(r.Codes(), "BAD_REQUEST"), strings.Contains(r.Codes(), "INTERNAL"):
+				t.Error(r.Text)
+			case c.want != "" && (r.Codes() != "BAD_REQUEST" || !strings.HasPrefix(r.Errors[0].Message, c.want)):
+				t.Errorf("want %q: %s", c.want, r.Text)
 			}
 		})
 	}
@@ -247,8 +216,7 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 // have a value: it is as absent, or removes a value.
 func TestArguments_AcceptNullWhereOptional(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Introspection = true })
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t), func(c *Config) { c.Introspection = true })
 	cases := everyArgument(gen.NewExecutableSchema(gen.Config{}).Schema(),
 		func(t *ast.Type, _ *ast.Definition) map[string]wrongValue {
 			if t.NonNull {
@@ -265,8 +233,8 @@ func TestArguments_AcceptNullWhereOptional(t *testing.T) {
 		}
 		body := must.Value(json.Marshal(map[string]any{"query": c.query, "variables": c.variables}))(t)
 		r := b.send(t, ada.token, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
-		if strings.Contains(r.codes(), "BAD_REQUEST") && !strings.Contains(r.text, "Give exactly one of the fields") {
-			t.Errorf("%s: %.300s", c.name, r.text)
+		if strings.Contains(r.Codes(), "BAD_REQUEST") && !strings.Contains(r.Text, "Give exactly one of the fields") {
+			t.Errorf("%s: %.300s", c.name, r.Text)
 		}
 	}
 	r := b.ask(t, ada.token,
@@ -277,15 +245,15 @@ func TestArguments_AcceptNullWhereOptional(t *testing.T) {
 				"id": nil, "stickiness": nil, "targets": []any{map[string]any{"id": nil}},
 			}}},
 		})
-	if r.text != `{"data":{"createLink":{"created":true,"errors":[]}}}` {
-		t.Errorf("a rule without an id: %s", r.text)
+	if r.Text != `{"data":{"createLink":{"created":true,"errors":[]}}}` {
+		t.Errorf("a rule without an id: %s", r.Text)
 	}
 	r = b.ask(t, ada.token, `query ($id: ID!, $filter: LinkFilter, $order: LinkOrder) {
 		workspace(by: {id: $id}) { links(filter: $filter, orderBy: $order) { totalCount } }
 	}`, "id", ada.workspace.ID(), "filter", map[string]any{"tagMatch": nil},
 		"order", map[string]any{"field": "TITLE", "direction": nil})
-	if r.text != `{"data":{"workspace":{"links":{"totalCount":1}}}}` {
-		t.Errorf("a list in the default order: %s", r.text)
+	if r.Text != `{"data":{"workspace":{"links":{"totalCount":1}}}}` {
+		t.Errorf("a list in the default order: %s", r.Text)
 	}
 }
 
@@ -324,8 +292,7 @@ type fieldWay struct {
 	kind, before, after, path string
 }
 
-// cases returns an operation for each wrong value of an argument: as a literal, a variable and a
-// variable's default.
+// cases returns an operation for each wrong value of an argument: as a literal, a variable and a variable's default.
 func (w fieldWay) cases(input inputWalk, f *ast.FieldDefinition, a *ast.ArgumentDefinition) (all []argumentCase) {
 	others, selection := requiredArguments(input.schema, f, a.Name), ""
 	if d := input.schema.Types[f.Type.Name()]; d.IsCompositeType() {
@@ -493,12 +460,10 @@ func literalOf(value any) string {
 	return string(text)
 }
 
-// TestArguments_NameTheField expects the path of the argument below the input, for literals and
-// variables.
+// TestArguments_NameTheField expects the path of the argument below the input, for literals and variables.
 func TestArguments_NameTheField(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	const create = `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { errors { code } } }`
 	link := map[string]any{"url": "https://example.com/", "startsAt": "soon"}
 	for query, c := range map[string]struct {
@@ -512,8 +477,8 @@ func TestArguments_NameTheField(t *testing.T) {
 		`query ($in: Int) { me { workspaces(first: $in) { edges { cursor } } } }`: {"x", `["first"]`},
 	} {
 		got := b.ask(t, ada.token, query, "in", c.in)
-		if want := `"extensions":{"code":"BAD_REQUEST","field":` + c.want + `}`; !strings.Contains(got.text, want) {
-			t.Errorf("%s: %s, want %s", query, got.text, want)
+		if want := `"extensions":{"code":"BAD_REQUEST","field":` + c.want + `}`; !strings.Contains(got.Text, want) {
+			t.Errorf("%s: %s, want %s", query, got.Text, want)
 		}
 	}
 }
@@ -521,8 +486,7 @@ func TestArguments_NameTheField(t *testing.T) {
 // TestArguments_NameTheWorkspace calls every mutation of a workspace for one that does not exist.
 func TestArguments_NameTheWorkspace(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	schema := gen.NewExecutableSchema(gen.Config{}).Schema()
 	called := 0
 	for _, f := range schema.Mutation.Fields {
@@ -538,8 +502,8 @@ func TestArguments_NameTheWorkspace(t *testing.T) {
 		r := b.ask(t, ada.token, "mutation { "+f.Name+"(input: "+literalOf(rightValue(schema, input))+
 			") { errors { code field } } }")
 		if want := `{"data":{"` + f.Name + `":{"errors":[{"code":"NOT_FOUND","field":["` + argument +
-			`"]}]}}}`; r.text != want {
-			t.Errorf("%s, want %s", r.text, want)
+			`"]}]}}}`; r.Text != want {
+			t.Errorf("%s, want %s", r.Text, want)
 		}
 	}
 	if called < 25 {

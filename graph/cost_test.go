@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -42,15 +41,14 @@ func (b *bundle) askBill(t *testing.T, token, query string, variables map[string
 		"extensions": map[string]any{"cost": true}}))(t)
 	r := b.send(t, token, http.MethodPost, "/", "application/json", string(body), mediaGraphQL)
 	var got bills
-	must.NoError(t, json.Unmarshal([]byte(r.text), &got))
+	must.NoError(t, json.Unmarshal([]byte(r.Text), &got))
 	return got, r
 }
 
 // TestCost_IsReportedOnRequest compares the requested cost, and that of the response.
 func TestCost_IsReportedOnRequest(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	for i := range 3 {
 		b.link(t, ada, fmt.Sprintf("https://example.com/%d", i))
 	}
@@ -88,12 +86,12 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 			got, r := b.askBill(t, ada.token, c.query, variables)
 			cost := got.Extensions.Cost
 			if cost == nil || cost.Remaining == nil || cost.ResetsAt == nil || len(r.Errors) > 0 {
-				t.Error(r.text)
+				t.Error(r.Text)
 				return
 			}
 			if cost.Requested != c.requested || cost.Actual != c.actual ||
 				*cost.Remaining != b.CostRate-int64(c.requested) {
-				t.Errorf("%+v, want %d and %d: %s", *cost, c.requested, c.actual, r.text)
+				t.Errorf("%+v, want %d and %d: %s", *cost, c.requested, c.actual, r.Text)
 			}
 			if left := time.Until(*cost.ResetsAt); left < 30*time.Second || left > 61*time.Second {
 				t.Errorf("all points come back in %s", left)
@@ -104,8 +102,8 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 		`,"extensions":{"cost":"true"}`} {
 		r := b.send(t, "", http.MethodPost, "/", "application/json", `{"query":"{ __typename }"`+extensions+`}`,
 			mediaGraphQL)
-		if r.text != `{"data":{"__typename":"Query"}}` {
-			t.Errorf("%s: %s", extensions, r.text)
+		if r.Text != `{"data":{"__typename":"Query"}}` {
+			t.Errorf("%s: %s", extensions, r.Text)
 		}
 	}
 }
@@ -121,7 +119,7 @@ func TestCost_IsTakenFromTheCallersBudget(t *testing.T) {
 		field, cost := got.Data.RateLimit, got.Extensions.Cost
 		if field == nil || *field.Limit != 20 || field.Cost != 5 || *field.Remaining != left ||
 			!field.ResetsAt.After(time.Now()) {
-			t.Errorf("%d left: %s", left, r.text)
+			t.Errorf("%d left: %s", left, r.Text)
 			continue
 		}
 		if diff := cmp.Diff(costInfo{Requested: 5, Actual: 5, Remaining: &left, ResetsAt: field.ResetsAt},
@@ -130,14 +128,14 @@ func TestCost_IsTakenFromTheCallersBudget(t *testing.T) {
 		}
 	}
 	r := b.ask(t, ada, "{ __typename }")
-	if r.status != http.StatusTooManyRequests || r.codes() != "RATE_LIMITED" ||
-		!strings.Contains(r.text, "20 points") ||
-		!strings.Contains(r.text, `"retryAfter":`+r.header.Get("Retry-After")) || r.Data != nil {
-		t.Errorf("one too many: %d %v %s", r.status, r.header, r.text)
+	if r.Status != http.StatusTooManyRequests || r.Codes() != "RATE_LIMITED" ||
+		!strings.Contains(r.Text, "20 points") ||
+		!strings.Contains(r.Text, `"retryAfter":`+r.Header.Get("Retry-After")) || r.Data != nil {
+		t.Errorf("one too many: %d %v %s", r.Status, r.Header, r.Text)
 	}
 	for _, token := range []string{eve, ""} {
-		if r := b.ask(t, token, query); len(r.Errors) > 0 || !strings.Contains(r.text, `"remaining":15`) {
-			t.Errorf("another caller: %s", r.text)
+		if r := b.ask(t, token, query); len(r.Errors) > 0 || !strings.Contains(r.Text, `"remaining":15`) {
+			t.Errorf("another caller: %s", r.Text)
 		}
 	}
 }
@@ -148,12 +146,12 @@ func TestCost_OfRefusedOperationsIsZero(t *testing.T) {
 	for _, query := range []string{"{ nothing }",
 		"{ me { workspaces(first: 100) { edges { node { links(first: 100) { edges { node { id } } } } } } } }", "{"} {
 		if r := b.ask(t, "", query); len(r.Errors) == 0 {
-			t.Errorf("%s: %s", query, r.text)
+			t.Errorf("%s: %s", query, r.Text)
 		}
 	}
 	if got, r := b.askBill(t, "", "{ __typename }", nil); got.Extensions.Cost == nil ||
 		*got.Extensions.Cost.Remaining != b.CostRate-1 {
-		t.Error(r.text)
+		t.Error(r.Text)
 	}
 }
 
@@ -166,53 +164,55 @@ func TestCost_WithoutLimits(t *testing.T) {
 	got, r := b.askBill(t, "", `{ rateLimit { limit cost remaining resetsAt } }`, nil)
 	want := `{"data":{"rateLimit":{"limit":null,"cost":5,"remaining":null,"resetsAt":null}},` +
 		`"extensions":{"cost":{"actual":5,"remaining":null,"requested":5,"resetsAt":null}}}`
-	if r.text != want {
-		t.Errorf("%+v: %s", got, r.text)
+	if r.Text != want {
+		t.Errorf("%+v: %s", got, r.Text)
+	}
+}
+
+// costs expects the cost of an operation whose variables are the link's id and the workspace's.
+func (b *bundle) costs(t *testing.T, p person, id, operation string, want int) {
+	t.Helper()
+	variables := map[string]any{}
+	for name, value := range map[string]string{"id": id, "w": p.workspace.ID()} {
+		if strings.Contains(operation, "$"+name) {
+			variables[name] = value
+		}
+	}
+	got, r := b.askBill(t, p.token, operation, variables)
+	if cost := got.Extensions.Cost; len(r.Errors) > 0 || cost == nil || cost.Requested != want {
+		t.Errorf("%s, want %d: %s", operation, want, r.Text)
 	}
 }
 
 // TestCost_ChargesPendingChanges: a change that could break them costs more for each.
 func TestCost_ChargesPendingChanges(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
-	l, _, err := b.Creation.Create(t.Context(), ada.workspace,
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
+	l := b.create(t, ada.workspace,
 		creation.Input{URL: "https://example.com/", ExternalID: new("1"), Strategy: new(link.Random)})
-	must.NoError(t, err)
 	for i := range 3 {
 		at := time.Now().Add(time.Duration(i+1) * time.Hour)
 		c := link.Change{Title: optional.Set(new("a"))}
 		must.Value(b.Schedule.Add(t.Context(), ada.workspace, l.ID, at, c))(t)
 	}
 	for _, c := range []struct {
-		name, mutation string
-		want           int
+		mutation string
+		want     int
 	}{
-		{"a title", `($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { id } } }`, 12},
-		{"the URL", `($id: ID!) { updateLink(input: {id: $id, url: "https://example.com/b"}) { link { id } } }`,
+		{`($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { id } } }`, 12},
+		{`($id: ID!) { updateLink(input: {id: $id, url: "https://example.com/b"}) { link { id } } }`,
 			12 + 3*pendingCost},
-		{"a batch",
-			`($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, redirectStatus: 301}]}) {
+		{`($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, redirectStatus: 301}]}) {
 			operationId } }`, 2 + 3*pendingCost},
-		{"an upsert", `($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
+		{`($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
 			url: "https://example.com/b", maxClicks: 3}]}) { operationId } }`, 2 + 3*pendingCost},
-		{"a revert", `($id: ID!) { revertLink(input: {id: $id, version: 1}) { link { id } } }`, 12 + 3*pendingCost},
+		{`($id: ID!) { revertLink(input: {id: $id, version: 1}) { link { id } } }`, 12 + 3*pendingCost},
 	} {
-		variables := map[string]any{}
-		for name, value := range map[string]string{"id": l.ID, "w": ada.workspace.ID()} {
-			if strings.Contains(c.mutation, "$"+name) {
-				variables[name] = value
-			}
-		}
-		got, r := b.askBill(t, ada.token, "mutation "+c.mutation, variables)
-		if cost := got.Extensions.Cost; len(r.Errors) > 0 || cost == nil || cost.Requested != c.want {
-			t.Errorf("%s, want %d: %s", c.name, c.want, r.text)
-		}
+		b.costs(t, ada, l.ID, "mutation "+c.mutation, c.want)
 	}
 }
 
-// TestCost_ChargesStoredRoutings: reading or changing links with large routings costs more, by
-// their stored size.
+// TestCost_ChargesStoredRoutings: reading or changing links with large routings costs more, by their stored size.
 func TestCost_ChargesStoredRoutings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -223,48 +223,39 @@ func TestCost_ChargesStoredRoutings(t *testing.T) {
 		r := b.ask(t, ada.token, createAll, "in", map[string]any{"workspaceId": w, "links": []any{
 			map[string]any{"url": "https://example.com/", "externalId": "1",
 				"routing": map[string]any{"rules": rules(40, 1, 25, "country")}}}})
-		linkID := regexp.MustCompile(`lnk_\w+`).FindString(r.text)
-		size := must.Value(b.LinkList.SizeOf(t.Context(), ada.workspace, linklist.Keys{IDs: []string{linkID}},
+		routed := linkID.FindString(r.Text)
+		size := must.Value(b.LinkList.SizeOf(t.Context(), ada.workspace, linklist.Keys{IDs: []string{routed}},
 			linklist.Keys{}))(t)
 		read, changed := 40*(valuesPerTarget+1+25)/workPerReadPoint, int(size.RoutingBytes)/storedBytesPerPoint
 		if read == 0 || changed == 0 {
-			t.Fatalf("%s: %+v", r.text, size)
+			t.Fatalf("%s: %+v", r.Text, size)
 		}
-		for name, c := range map[string]struct {
+		for _, c := range []struct {
 			operation string
 			want      int
 		}{
-			"page": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { edges { node { code } } } } }`,
+			{`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { edges { node { code } } } } }`,
 				5 + read},
-			"node": {`query ($id: ID!) { node(id: $id) { ... on Link { code } } }`, 5 + read},
-			"versions": {
+			{`query ($id: ID!) { node(id: $id) { ... on Link { code } } }`, 5 + read},
+			{
 				`query ($id: ID!) { node(id: $id) { ... on Link { versions(first: 1) { edges { node { number } }
 				} } } }`, 18 + 2*read},
-			"change": {`mutation ($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { code } } }`,
+			{`mutation ($id: ID!) { updateLink(input: {id: $id, title: "b"}) { link { code } } }`,
 				12 + changed},
-			"password": {
+			{
 				`mutation ($id: ID!) { updateLink(input: {id: $id, routing: {gate: {password: "correct horse"}}}) {
 				link { code } } }`, 12 + changed + passwordCost},
-			"explain": {
+			{
 				`query ($id: ID!) { explainRedirect(by: {id: $id}, routing: {gate: {password: "correct horse"}}) {
 				status } }`,
 				1 + 25},
-			"batch": {
+			{
 				`mutation ($id: ID!, $w: ID!) { updateLinks(input: {workspaceId: $w, links: [{id: $id, note: "n"}]}) {
 				operationId } }`, 2 + changed},
-			"upsert": {`mutation ($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
+			{`mutation ($w: ID!) { upsertLinks(input: {workspaceId: $w, links: [{externalId: "1",
 				url: "https://example.com/"}]}) { operationId } }`, 2 + changed},
 		} {
-			variables := map[string]any{}
-			for name, value := range map[string]string{"id": linkID, "w": w} {
-				if strings.Contains(c.operation, "$"+name) {
-					variables[name] = value
-				}
-			}
-			got, r := b.askBill(t, ada.token, c.operation, variables)
-			if cost := got.Extensions.Cost; len(r.Errors) > 0 || cost == nil || cost.Requested != c.want {
-				t.Errorf("%s, want %d: %s", name, c.want, r.text)
-			}
+			b.costs(t, ada, routed, c.operation, c.want)
 		}
 	})
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// TestDeletions_ReturnTheID deletes the objects of a workspace that its lists show, by the nodes of
-// their connections.
+// TestDeletions_ReturnTheID deletes the objects of a workspace that its lists show, by the nodes of their connections.
 func TestDeletions_ReturnTheID(t *testing.T) {
 	t.Parallel()
 	w := newNodeWorld(t, dbtest.MigratedSQLite(t))
@@ -31,13 +30,13 @@ func TestDeletions_ReturnTheID(t *testing.T) {
 		nodeID := w.ids(t, w.ada.token, c.typeName)[0]
 		deleted := w.ask(t, w.ada.token, `mutation ($id: ID!) { it: `+c.mutation+` { deletedId errors { code } } }`,
 			"id", nodeID)
-		if want := fmt.Sprintf(`{"deletedId":%q,"errors":[]}`, nodeID); !strings.Contains(deleted.text, want) {
-			t.Errorf("%s: %s, want %s", c.mutation, deleted.text, want)
+		if want := fmt.Sprintf(`{"deletedId":%q,"errors":[]}`, nodeID); !strings.Contains(deleted.Text, want) {
+			t.Errorf("%s: %s, want %s", c.mutation, deleted.Text, want)
 		}
 		refused := w.ask(t, w.ada.token, `mutation ($id: ID!) { it: `+c.mutation+` { deletedId errors { code } } }`,
 			"id", id.New(id.Prefix(nodeID[:strings.Index(nodeID, "_")+1])))
-		if !strings.Contains(refused.text, `{"deletedId":null,"errors":[{"code":"NOT_FOUND"}]}`) {
-			t.Errorf("%s of an unknown object: %s", c.mutation, refused.text)
+		if !strings.Contains(refused.Text, `{"deletedId":null,"errors":[{"code":"NOT_FOUND"}]}`) {
+			t.Errorf("%s of an unknown object: %s", c.mutation, refused.Text)
 		}
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // TestEvents_AreASelectionOfTheAuditLog: the event log and webhooks refuse types that it does not
@@ -21,51 +19,42 @@ func TestEvents_AreASelectionOfTheAuditLog(t *testing.T) {
 		r := w.ask(t, w.ada.token,
 			`query ($w: ID!, $t: EventType!) { workspace(by: {id: $w}) { events(types: [$t]) { nodes { id
 			} } } }`, "w", w.ada.workspace.ID(), "t", eventType)
-		if r.codes() != "INVALID_INPUT" {
-			t.Errorf("events of the type %s: %s", eventType, r.text)
+		if r.Codes() != "INVALID_INPUT" {
+			t.Errorf("events of the type %s: %s", eventType, r.Text)
 		}
 	}
 	r := w.ask(t, w.ada.token, `mutation ($w: ID!) { createWebhook(input: {workspaceId: $w, name: "hook",
 		url: "https://hooks.example.com/", types: [MEMBER_INVITED]}) { errors { code field } } }`,
 		"w", w.ada.workspace.ID())
-	if !strings.Contains(r.text, `{"code":"INVALID_INPUT","field":["types"]}`) {
-		t.Errorf("a webhook with a type of the audit log: %s", r.text)
+	if !strings.Contains(r.Text, `{"code":"INVALID_INPUT","field":["types"]}`) {
+		t.Errorf("a webhook with a type of the audit log: %s", r.Text)
 	}
 	for caller, want := range map[string]string{"VIEWER": `"details":null`, "ADMIN": `"details":"{}"`} {
 		r := w.ask(t, w.callers[caller], `query ($w: ID!) { workspace(by: {id: $w}) { events { nodes { details } } } }`,
 			"w", w.ada.workspace.ID())
-		if !strings.Contains(r.text, want) {
-			t.Errorf("details for %s: %s, want %s", caller, r.text, want)
+		if !strings.Contains(r.Text, want) {
+			t.Errorf("details for %s: %s, want %s", caller, r.Text, want)
 		}
 	}
 }
 
-// TestEvents_AreNodesAsLongAsTheirLogHasThem: the event log has those of 30 days, the audit log
-// older ones.
+// TestEvents_AreNodesAsLongAsTheirLogHasThem: the event log has those of 30 days, the audit log older ones.
 func TestEvents_AreNodesAsLongAsTheirLogHasThem(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newNodeWorld(t, d)
-		l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/old"})
-		must.NoError(t, err)
-		eventID := w.eventOf(t, l.ID)
+		eventID := w.eventOf(t, w.link(t, w.ada, "https://example.com/old").ID)
 		const find = `query ($id: ID!) { node(id: $id) { id } }`
 		for days, want := range map[int]bool{29: true, 31: false} {
 			at := db.Instant(time.Now().AddDate(0, 0, -days))
 			must.Value(d.NewUpdate().Table("audit_events").Set("created_at = ?", at).Where("id = ?", eventID).
 				Exec(db.AsSystem(t.Context())))(t)
-			if got := w.ask(t, w.callers["VIEWER"], find, "id", eventID); strings.Contains(got.text, eventID) != want {
-				t.Errorf("%d days old, for a VIEWER: %s", days, got.text)
+			if got := w.ask(t, w.callers["VIEWER"], find, "id", eventID); strings.Contains(got.Text, eventID) != want {
+				t.Errorf("%d days old, for a VIEWER: %s", days, got.Text)
 			}
-			if got := w.ask(t, w.callers["ADMIN"], find, "id", eventID); !strings.Contains(got.text, eventID) {
-				t.Errorf("%d days old, for an ADMIN: %s", days, got.text)
+			if got := w.ask(t, w.callers["ADMIN"], find, "id", eventID); !strings.Contains(got.Text, eventID) {
+				t.Errorf("%d days old, for an ADMIN: %s", days, got.Text)
 			}
-		}
-		key := w.key(t, workspace.WriteDomains)
-		got := w.ask(t, key, `query ($w: ID!) { workspace(by: {id: $w}) { name routingDefaults { forwardPath } } }`,
-			"w", w.ada.workspace.ID())
-		if !strings.Contains(got.text, `"routingDefaults":{"forwardPath":false}`) {
-			t.Errorf("the defaults for a key of domains: %s", got.text)
 		}
 	})
 }

@@ -93,7 +93,7 @@ func (w *nodeWorld) readNumbers(t *testing.T, token string) (answers map[string]
 	answers, fields = map[string]string{}, map[string]bool{}
 	for _, query := range numberQueries(contract(t)) {
 		r := w.ask(t, token, query, "w", w.ada.workspace.ID())
-		answers[query] = r.codes() + " " + string(must.Value(json.Marshal(r.Data))(t))
+		answers[query] = r.Codes() + " " + string(must.Value(json.Marshal(r.Data))(t))
 		visit(t, r.Data, func(object map[string]any) {
 			for name, value := range object {
 				if _, ok := value.(float64); ok {
@@ -126,11 +126,10 @@ func TestFence_ReadsNoNumberOfOthers(t *testing.T) {
 	clicks := clicktest.New(t, w.db, time.Now)
 	clicktest.Run(t, clicks.Recorder)
 	for i := range 3 {
-		l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{
+		l := w.create(t, w.ada.workspace, creation.Input{
 			URL: fmt.Sprintf("https://example.com/outside/%d", i), Tags: []string{"tag", "other"},
 			MaxClicks: new(int64(9)),
 		})
-		must.NoError(t, err)
 		must.Value(w.Edit.Update(t.Context(), w.ada.workspace,
 			link.Change{ID: l.ID, Title: optional.Set(new("changed"))}))(t)
 		must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, db.Instant(time.Now()).Add(time.Hour),
@@ -156,8 +155,8 @@ func TestFence_ReadsNoNumberOfOthers(t *testing.T) {
 	must.Value(w.db.ExecContext(db.AsSystem(t.Context()), "UPDATE workspaces SET link_quota = 3"))(t)
 	refused := w.ask(t, fenced, `mutation ($w: ID!) { createLink(input: {workspaceId: $w,
 		url: "https://example.com/beyond"}) { errors { code message } } }`, "w", w.ada.workspace.ID())
-	if !strings.Contains(refused.text, "QUOTA_EXCEEDED") || strings.Contains(refused.text, "made the 3 links") {
-		t.Errorf("the quota of new links of a key with folders: %s", refused.text)
+	if !strings.Contains(refused.Text, "QUOTA_EXCEEDED") || strings.Contains(refused.Text, "made the 3 links") {
+		t.Errorf("the quota of new links of a key with folders: %s", refused.Text)
 	}
 	for query := range all {
 		if strings.Contains(query, "Workspace_linkQuota") && !strings.HasPrefix(after[query], "FORBIDDEN ") {

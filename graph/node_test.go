@@ -2,9 +2,7 @@ package graph
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"regexp"
 	"slices"
@@ -14,15 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
-	"github.com/linkforge/linkforge/internal/move/importer"
-	"github.com/linkforge/linkforge/internal/move/importsource"
-	"github.com/linkforge/linkforge/internal/move/parity"
 	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -31,13 +23,10 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
-	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
-	"github.com/linkforge/linkforge/internal/tenant/folder"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
-	"github.com/linkforge/linkforge/internal/visit/unmatched"
 )
 
 // listedNodes maps each type that implements Node to the list that shows it. A caller may fetch the
@@ -65,31 +54,20 @@ var listedNodes = map[string]string{
 
 var eventLog = ofWorkspace(`events(first: $n) { nodes { id __typename } }`)
 
-// nodeWorld is a workspace with one object of each type, and callers with every role and every
-// scope.
+// nodeWorld is a workspace with one object of each type, and callers with every role and every scope.
 type nodeWorld struct {
-	*bundle
-	ada     person
+	*estate
 	callers map[string]string // tokens by name
 }
 
 func newNodeWorld(t *testing.T, d *db.DB) *nodeWorld {
 	t.Helper()
-	b := setup(t, d)
-	w := &nodeWorld{bundle: b, ada: b.person(t, "ada"), callers: map[string]string{"anonymous": ""}}
-	now := db.Instant(time.Now())
-	session := account.Session{
-		ID: id.New(id.Session), AccountID: w.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now,
-		ExpiresAt: now.Add(time.Hour),
-	}
-	b.insert(t, &session)
-	b.insert(t, &account.Identity{Issuer: "https://id.example", Subject: "1", AccountID: w.ada.accountID,
-		CreatedAt: now, UsedAt: now})
-	w.callers["OWNER"], w.callers["stranger"] = w.ada.token, b.person(t, "eve").token
+	w := &nodeWorld{newEstate(t, setup(t, d), 1), map[string]string{"anonymous": ""}}
+	w.callers["OWNER"], w.callers["stranger"] = w.ada.token, w.person(t, "eve").token
 	for _, role := range []workspace.Role{workspace.Admin, workspace.Editor, workspace.Viewer} {
-		p := b.person(t, "our-"+strings.ToLower(string(role)))
-		b.insert(t, &workspace.Member{WorkspaceID: w.ada.workspace.ID(), AccountID: p.accountID, Role: role,
-			CreatedAt: now})
+		p := w.person(t, "our-"+strings.ToLower(string(role)))
+		w.insert(t, &workspace.Member{WorkspaceID: w.ada.workspace.ID(), AccountID: p.accountID, Role: role,
+			CreatedAt: db.Instant(time.Now())})
 		w.callers[string(role)] = p.token
 	}
 	for _, rule := range workspace.Rules {
@@ -112,132 +90,25 @@ func (w *nodeWorld) key(t *testing.T, scopes ...workspace.Permission) (secret st
 	return secret
 }
 
-// fill creates a link with a click, a domain and an invitation.
+// fill adds what an estate does not have.
 func (w *nodeWorld) fill(t *testing.T) {
 	t.Helper()
-	now := db.Instant(time.Now())
-	space := w.ada.workspace.ID()
-	title := "title of the link"
-	f := &folder.Folder{Named: folder.Named{ID: id.New(id.Folder), WorkspaceID: space, Name: "n", NameKey: "n",
-		CreatedAt: now}}
-	w.insert(t, f)
-	d := &domain.Domain{ID: id.New(id.Domain), WorkspaceID: space, Host: "own.example.com", CodeSpace: domain.Own,
-		Token:     "token",
-		CreatedAt: now}
-	w.insert(t, d)
-	_, _, err := w.Creation.Create(t.Context(), w.ada.workspace,
-		creation.Input{URL: "https://example.com/own", DomainID: &d.ID})
-	must.NoError(t, err)
-	l, _, err := w.Creation.Create(t.Context(), w.ada.workspace, creation.Input{URL: "https://example.com/destination",
-		Title: &title, Tags: []string{"tag"}, FolderID: &f.ID})
-	must.NoError(t, err)
-	w.insert(t, &domain.Domain{
-		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", CodeSpace: domain.Shared, Token: "token",
-		CreatedAt: now})
-	_, _, err = w.APIKeys.Create(t.Context(), w.ada.workspace, apikey.NewKey{
-		Name: "key", Scopes: []workspace.Permission{workspace.ReadLinks}, FolderIDs: []string{f.ID},
+	now, title := db.Instant(time.Now()), "title of the link"
+	folderID := w.ids(t, w.ada.token, "Folder")[0]
+	l := w.create(t, w.ada.workspace, creation.Input{URL: "https://example.com/destination",
+		Title: &title, Tags: []string{"tag"}, FolderID: &folderID})
+	w.insert(t, &domain.Domain{ID: id.New(id.Domain), WorkspaceID: w.ada.workspace.ID(), Host: "links.example.com",
+		CodeSpace: domain.Shared, Token: "token", CreatedAt: now})
+	w.insert(t, &account.Identity{Issuer: "https://id.example", Subject: "1", AccountID: w.ada.accountID,
+		CreatedAt: now, UsedAt: now})
+	_, _, err := w.APIKeys.Create(t.Context(), w.ada.workspace, apikey.NewKey{
+		Name: "key", Scopes: []workspace.Permission{workspace.ReadLinks}, FolderIDs: []string{folderID},
 	})
 	must.NoError(t, err)
 	change := link.Change{Title: optional.Set(&title)}
 	must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change))(t)
-	w.insert(t,
-		&folder.Template{Named: folder.Named{ID: id.New(id.Template), WorkspaceID: space, Name: "n", NameKey: "n",
-			CreatedAt: now},
-			UTM: &routing.UTM{Source: &title}, UpdatedAt: now})
-	w.insert(t, &workspace.Invitation{
-		ID: id.New(id.Invitation), WorkspaceID: space, Email: "invited@example.com", Role: workspace.Viewer,
-		TokenHash: []byte(strings.Repeat("h", 32)), InvitedBy: w.ada.accountID, CreatedAt: now,
-		ExpiresAt: now.Add(time.Hour),
-	})
-	w.importing(t, &w.ada, d.ID, l)
-	w.comparing(t, &w.ada, l)
-	w.exporting(t, &w.ada)
-	hook := &webhook.Webhook{
-		ID: id.New(id.Webhook), WorkspaceID: space, Name: "hook", URL: "https://hooks.example.com/",
-		Host: "hooks.example.com", Status: webhook.Paused, Secret: []byte("s"),
-		CreatedAt: now, CreatedBy: w.ada.accountID,
-	}
-	w.insert(t, hook)
-	w.insert(t, &webhook.Delivery{
-		ID: id.New(id.Delivery), WorkspaceID: space, WebhookID: hook.ID, EventID: w.eventOf(t, l.ID), SubjectID: l.ID,
-		Type: audit.LinkCreated, Number: 1, Status: webhook.Waiting, CreatedAt: now,
-	})
-	clicks := clicktest.New(t, w.db, time.Now)
-	clicktest.Run(t, clicks.Recorder)
-	clicks.Record(&click.Click{WorkspaceID: space, LinkID: l.ID, ClickedAt: time.Now(), Status: 302})
-	unmatchedRequests := &unmatched.Recorder{DB: w.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
-	unmatchedRequests.Add(space, "unknown-code", 404, time.Now())
-	must.NoError(t, errors.Join(clicks.Flush(t.Context()), unmatchedRequests.Flush(t.Context())))
-}
-
-// importing inserts an import of some links, to a domain.
-func (b *bundle) importing(t *testing.T, by *person, domainID string, links ...*link.Link) {
-	t.Helper()
-	now, n := db.Instant(time.Now()), int64(len(links))
-	one := &task.Task{
-		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.Import, Status: task.Succeeded, Done: n,
-		Total: &n,
-		Input: fmt.Sprintf(`{"Source": "CSV", "Hosts": [{"Host": "old.example.com", "DomainID": %q}]}`, domainID),
-		Cursor: fmt.Sprintf(
-			`{"rows": %d, "counts": {"CREATED": %[1]d}, "losses": {"clicks UNSUPPORTED": 1},
-			"hosts": {"old.example.com": 1},
-			"targets": {"old.example.com": %q}}`, n, domainID),
-		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now,
-		FinishedAt: &now,
-	}
-	b.insert(t, one)
-	var rows []*importer.Row
-	var origins []*importer.Origin
-	for i, l := range links {
-		sourceID := fmt.Sprint(i)
-		rows = append(rows, &importer.Row{
-			TaskID: one.ID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, Line: int64(i + 2), SourceID: sourceID,
-			Host: "old.example.com", Hash: []byte("h"), Outcome: importer.Created, LinkID: &l.ID,
-			Losses: new(`[{"Field": "clicks", "Reason": "UNSUPPORTED", "Value": "1"}]`),
-		})
-		origins = append(origins, &importer.Origin{
-			WorkspaceID: l.WorkspaceID, Source: importsource.CSV, SourceID: sourceID, LinkID: l.ID, Hash: []byte("h"),
-			ImportedAt: now,
-		})
-	}
-	if len(links) > 0 {
-		b.insert(t, &rows)
-		b.insert(t, &origins)
-	}
-}
-
-// comparing inserts a check of parity of some links.
-func (b *bundle) comparing(t *testing.T, by *person, links ...*link.Link) {
-	t.Helper()
-	now, n := db.Instant(time.Now()), int64(len(links))
-	one := &task.Task{
-		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.ParityCheck, Status: task.Succeeded, Done: n,
-		Total: &n, Input: "{}", Cursor: fmt.Sprintf(`{"counts": {"MISSING_THERE": %d}}`, n),
-		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now,
-		FinishedAt: &now,
-	}
-	b.insert(t, one)
-	var rows []*parity.Row
-	for i, l := range links {
-		rows = append(rows, &parity.Row{
-			TaskID: one.ID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, LinkID: l.ID,
-			SourceURL: "https://old.example.com/a", Verdict: parity.MissingThere, Status: 302, CheckedAt: now,
-		})
-	}
-	b.insert(t, &rows)
-}
-
-// exporting inserts an export of a workspace.
-func (b *bundle) exporting(t *testing.T, by *person) {
-	t.Helper()
-	now := db.Instant(time.Now())
-	b.insert(t, &task.Task{
-		ID: id.New(id.Task), WorkspaceID: by.workspace.ID(), Kind: task.WorkspaceExport, Status: task.Succeeded,
-		Done: 1, Total: new(int64(1)), Input: `{"Sections": ["LINKS"]}`,
-		Cursor:  `{"sections": [{"name": "links", "records": 1, "sha256": "00"}], "sha256": "00"}`,
-		ActorID: by.accountID, OperationID: id.New(id.Operation), DueAt: now, CreatedAt: now, UpdatedAt: now,
-		FinishedAt: &now,
-	})
+	w.finished(t, task.WorkspaceExport, 1, `{"Sections": ["LINKS"]}`,
+		`{"sections": [{"name": "links", "records": 1, "sha256": "00"}], "sha256": "00"}`)
 }
 
 // eventOf returns the id of the first event about an object.
@@ -253,7 +124,7 @@ func (w *nodeWorld) eventOf(t *testing.T, targetID string) (eventID string) {
 func (w *nodeWorld) ids(t *testing.T, token, typeName string) []string {
 	t.Helper()
 	r := w.ask(t, token, listedNodes[typeName], "w", w.ada.workspace.ID(), "n", 100)
-	if typeName == "Event" && r.codes() != "" { // a caller without AUDIT_READ lists the event log
+	if typeName == "Event" && r.Codes() != "" { // a caller without AUDIT_READ lists the event log
 		r = w.ask(t, token, eventLog, "w", w.ada.workspace.ID(), "n", 100)
 	}
 	var ids []string
@@ -289,15 +160,14 @@ func visit(t *testing.T, data json.RawMessage, see func(object map[string]any)) 
 	walk(root)
 }
 
-// TestNode_FetchesWhatTheCallerCanList compares node and nodes with the lists, for each type and
-// each caller.
+// TestNode_FetchesWhatTheCallerCanList compares node and nodes with the lists, for each type and each caller.
 func TestNode_FetchesWhatTheCallerCanList(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newNodeWorld(t, d)
 		polltest.Until(t, "the transactions that began before the events have ended", func() bool {
 			r := w.ask(t, w.ada.token, eventLog, "w", w.ada.workspace.ID(), "n", 100)
-			return strings.Contains(r.text, "evt_")
+			return strings.Contains(r.Text, "evt_")
 		})
 		for typeName := range listedNodes {
 			all := w.ids(t, w.ada.token, typeName)
@@ -317,8 +187,8 @@ func (w *nodeWorld) compare(t *testing.T, token, typeName string, all, listed []
 	t.Helper()
 	r := w.ask(t, token, `query ($ids: [ID!]!) { nodes(ids: $ids) { id __typename } }`, "ids", all)
 	if token == "" {
-		if r.codes() != "UNAUTHENTICATED" {
-			t.Errorf("nodes: %s", r.text)
+		if r.Codes() != "UNAUTHENTICATED" {
+			t.Errorf("nodes: %s", r.Text)
 		}
 		return
 	}
@@ -330,12 +200,12 @@ func (w *nodeWorld) compare(t *testing.T, token, typeName string, all, listed []
 		}
 		want = append(want, one)
 		got := w.ask(t, token, `query ($id: ID!) { node(id: $id) { id __typename } }`, "id", nodeID)
-		if got.text != `{"data":{"node":`+one+`}}` {
-			t.Errorf("node(%s): %s, want %s", nodeID, got.text, one)
+		if got.Text != `{"data":{"node":`+one+`}}` {
+			t.Errorf("node(%s): %s, want %s", nodeID, got.Text, one)
 		}
 	}
-	if text := `{"data":{"nodes":[` + strings.Join(want, ",") + `]}}`; r.text != text {
-		t.Errorf("nodes: %s, want %s", r.text, text)
+	if text := `{"data":{"nodes":[` + strings.Join(want, ",") + `]}}`; r.Text != text {
+		t.Errorf("nodes: %s, want %s", r.Text, text)
 	}
 }
 
@@ -345,8 +215,7 @@ var localIDs = map[string]string{
 	"RoutingTarget": "local to the link: node does not find it",
 }
 
-// TestNode_CoversEveryTypeWithAnID fails for a type of the schema with an id that is neither tested
-// above nor local.
+// TestNode_CoversEveryTypeWithAnID fails for a type of the schema with an id that is neither tested above nor local.
 func TestNode_CoversEveryTypeWithAnID(t *testing.T) {
 	t.Parallel()
 	schema := contract(t)
@@ -409,7 +278,7 @@ func TestNode_OmitsWhatNoListShows(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				nodeID := w.ids(t, w.ada.token, c.typeName)[0]
 				fetch := func() string {
-					return w.ask(t, w.ada.token, `query ($id: ID!) { node(id: $id) { id } }`, "id", nodeID).text
+					return w.ask(t, w.ada.token, `query ($id: ID!) { node(id: $id) { id } }`, "id", nodeID).Text
 				}
 				if got := fetch(); !strings.Contains(got, nodeID) {
 					t.Fatalf("before: %s", got)
@@ -450,29 +319,28 @@ func TestNode_RefusesMalformedIDs(t *testing.T) {
 		for part := range slices.Chunk(ids, page.Max) {
 			r := w.ask(t, w.ada.token, `query ($ids: [ID!]!) { nodes(ids: $ids) { id } }`, "ids", part)
 			if want := `{"data":{"nodes":[` + strings.TrimSuffix(strings.Repeat("null,", len(part)), ",") +
-				`]}}`; r.text != want {
-				t.Errorf("%s\n%s", r.text, w.log)
+				`]}}`; r.Text != want {
+				t.Errorf("%s\n%s", r.Text, w.log)
 			}
 		}
 		for _, c := range ids {
 			r := w.ask(t, w.ada.token, `query ($w: ID!, $after: String!) { workspace(by: {id: $w}) { clicks(after: `+
 				`$after) { edges { cursor } } } }`,
 				"w", w.ada.workspace.ID(), "after", page.Cursor(c))
-			if strings.Contains(r.codes(), "INTERNAL") {
-				t.Errorf("as a cursor, %q: %s\n%s", c, r.text, w.log)
+			if strings.Contains(r.Codes(), "INTERNAL") {
+				t.Errorf("as a cursor, %q: %s\n%s", c, r.Text, w.log)
 			}
 		}
 	})
 }
 
-// TestNodes_StatementsDoNotGrowWithIDs fetches 1, 10 and 100 objects of each type, with every
-// field.
+// TestNodes_StatementsDoNotGrowWithIDs fetches 1, 10 and 100 objects of each type, with every field.
 func TestNodes_StatementsDoNotGrowWithIDs(t *testing.T) {
 	t.Parallel()
 	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		e := newEstate(t, b)
-		w := &nodeWorld{bundle: b, ada: e.ada}
+		e := newEstate(t, b, most)
+		w := &nodeWorld{estate: e}
 		for typeName := range listedNodes {
 			ids := w.ids(t, e.ada.token, typeName)
 			if len(ids) < most {
@@ -486,9 +354,9 @@ func TestNodes_StatementsDoNotGrowWithIDs(t *testing.T) {
 					before := b.statements.Load()
 					r := b.ask(t, e.ada.token, query, "ids", ids[:n])
 					statements[n] = b.statements.Load() - before
-					if got := strings.Count(r.text, fmt.Sprintf(`"__typename":%q}`, typeName)); got < n ||
+					if got := strings.Count(r.Text, fmt.Sprintf(`"__typename":%q}`, typeName)); got < n ||
 						len(r.Errors) > 0 {
-						t.Fatalf("%d ids: %d objects: %.500s", n, got, r.text)
+						t.Fatalf("%d ids: %d objects: %.500s", n, got, r.Text)
 					}
 				}
 				if statements[1] != statements[10] || statements[1] != statements[most] {

@@ -6,13 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 )
 
-// TestPlatformStats_AreAsOldAsTheSchemaStates compares the description with the statistics while
-// the clock advances.
+// TestPlatformStats_AreAsOldAsTheSchemaStates compares the description with the statistics while the clock advances.
 func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -21,21 +19,17 @@ func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
 			t.Errorf("the schema says %q, not %q", description, want)
 		}
 		now := time.Now()
-		b := setup(t, d, func(c *Config) { c.Now = func() time.Time { return now } })
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d, func(c *Config) { c.Now = func() time.Time { return now } })
 		expect := func(links int) {
 			t.Helper()
 			r := b.ask(t, "", "{ platformStats { totalLinks } }")
 			want := fmt.Sprintf(`{"platformStats":{"totalLinks":%d}}`, links)
 			if string(r.Data) != want {
-				t.Errorf("want %s, got %s", want, r.text)
+				t.Errorf("want %s, got %s", want, r.Text)
 			}
 		}
 		expect(0)
-		if _, _, err := b.Creation.Create(t.Context(), ada.workspace,
-			creation.Input{URL: "https://example.com/"}); err != nil {
-			t.Fatal(err)
-		}
+		b.link(t, ada, "https://example.com/")
 		now = now.Add(platformAge - time.Nanosecond)
 		expect(0)
 		now = now.Add(time.Nanosecond)

@@ -18,8 +18,7 @@ import (
 func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d)
 		for i := range 5 {
 			b.link(t, ada, fmt.Sprintf("https://example.com/%d", i))
 		}
@@ -32,21 +31,21 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 			errors { message } } }`, "w", w, "logo", base64.StdEncoding.EncodeToString(logo.Bytes()))
 		const want = `{"size":512,"margin":4,"level":"HIGH","foreground":"#000000","background":"#ffffff",` +
 			`"hasLogo":true}`
-		if !strings.Contains(r.text, want) {
-			t.Fatalf("%s, want %s", r.text, want)
+		if !strings.Contains(r.Text, want) {
+			t.Fatalf("%s, want %s", r.Text, want)
 		}
 		r = b.ask(t, ada.token,
 			`mutation ($w: ID!) { updateWorkspace(input: {id: $w, qrStyle: {foreground: "#999999"}}) {
 			errors { code field } } }`, "w", w)
-		if !strings.Contains(r.text, `{"code":"INVALID_INPUT","field":["qrStyle","foreground"]}`) {
-			t.Errorf("a style of low contrast: %s", r.text)
+		if !strings.Contains(r.Text, `{"code":"INVALID_INPUT","field":["qrStyle","foreground"]}`) {
+			t.Errorf("a style of low contrast: %s", r.Text)
 		}
 		for argument, field := range map[string]string{"style: {size: 100}": `"style","size"`,
 			`source: "flyer"`: `"source"`} {
 			r = b.ask(t, ada.token, `query ($w: ID!) { workspace(by: {id: $w}) { links { nodes { qrCode(`+argument+`) {
 				text } } } } }`, "w", w)
-			if !strings.Contains(r.text, `"code":"INVALID_INPUT","field":[`+field+`]`) {
-				t.Errorf("%s: %s", argument, r.text)
+			if !strings.Contains(r.Text, `"code":"INVALID_INPUT","field":[`+field+`]`) {
+				t.Errorf("%s: %s", argument, r.Text)
 			}
 		}
 		statements := map[int]int64{}
@@ -56,8 +55,8 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 				`query ($w: ID!, $n: Int) { workspace(by: {id: $w}) { links(first: $n) { edges { node {
 				qrCode { svg } } } } } }`, "w", w, "n", n)
 			statements[n] = b.statements.Load() - before
-			if got := strings.Count(r.text, "data:image/png;base64,"); got != n {
-				t.Fatalf("%d logos, want %d: %.500s", got, n, r.text)
+			if got := strings.Count(r.Text, "data:image/png;base64,"); got != n {
+				t.Fatalf("%d logos, want %d: %.500s", got, n, r.Text)
 			}
 		}
 		if statements[1] != statements[5] {
@@ -66,12 +65,10 @@ func TestQRCode_LoadsTheLogoOnce(t *testing.T) {
 	})
 }
 
-// TestQRCode_IsChargedForItsLogo requests codes in one style, which decode one code, and saves the
-// style.
+// TestQRCode_IsChargedForItsLogo requests codes in one style, which decode one code, and saves the style.
 func TestQRCode_IsChargedForItsLogo(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	var ids []string
 	for i := range 3 {
 		ids = append(ids, b.link(t, ada, fmt.Sprintf("https://example.com/%d", i)).ID)
@@ -85,7 +82,7 @@ func TestQRCode_IsChargedForItsLogo(t *testing.T) {
 		got, r := b.askBill(t, ada.token, `query ($ids: [ID!]!, $s: QrStyleInput) { nodes(ids: $ids) { ... on Link {
 			qrCode(style: $s) { svg } } } }`, map[string]any{"ids": ids, "s": style})
 		if bill := got.Extensions.Cost; bill == nil || bill.Requested != want+4 {
-			t.Errorf("request %d: %+v, want %d: %.500s", i, bill, want+4, r.text)
+			t.Errorf("request %d: %+v, want %d: %.500s", i, bill, want+4, r.Text)
 		}
 	}
 	// the longest code of the workspace, with the picture that has been decoded; the shortest has the
@@ -94,7 +91,7 @@ func TestQRCode_IsChargedForItsLogo(t *testing.T) {
 		got, r := b.askBill(t, ada.token, `mutation ($w: ID!, $s: QrStyleInput) { updateWorkspace(input: {
 			id: $w, qrStyle: $s}) { errors { message } } }`, map[string]any{"w": ada.workspace.ID(), "s": style})
 		if bill := got.Extensions.Cost; bill == nil || bill.Requested != 109+2+want {
-			t.Errorf("change %d: %+v, want %d: %.500s", i, bill, 109+2+want, r.text)
+			t.Errorf("change %d: %+v, want %d: %.500s", i, bill, 109+2+want, r.Text)
 		}
 	}
 }

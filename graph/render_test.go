@@ -23,44 +23,42 @@ import (
 
 func TestRenderer_ChecksSelections(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		r := NewRenderer(setup(t, d).Config)
-		for text, want := range map[string]string{
-			"{ id type link { id title tags } }":                                 "",
-			"{ link { stats { clicks } } }":                                      "stats",
-			"{ link { ... on Link { clicks(first: 1) { edges { cursor } } } } }": "stats",
-			"{ " + aliases(17, "changes { before after }") + "}":                 "refused",
-			"{ " + aliases(15, "changes { before after }") + "}":                 "",
-			"":                                      "refused",
-			"id":                                    "refused",
-			"{ unknown }":                           "refused",
-			"{ id } query Other { me { id } }":      "refused",
-			"{ id } fragment Other on Event { id }": "refused",
-			"@skip(if: true) { id }":                "refused",
-			"{ link { versions(first: $n) { edges { cursor } } } }": "refused",
-			"{ ...Selection }":                "refused",
-			"{ __schema { types { name } } }": "refused",
-			"{ id details }":                  "refused",
-			"{ link { workspace { auditLog(first: 1) { nodes { id } } } } }":                        "refused",
-			"{ link { workspace { events(first: 1) { nodes { id ... on Event { details } } } } } }": "refused",
-			"{ link { createdBy { email } } }":                                                      "refused",
-			"{ link { workspace { apiKeys { edges { node { id } } } } } }":                          "refused",
-			"{ link { workspace { webhooks { edges { node { url } } } } } }":                        "refused",
-			"{ link { workspace { links(first: 100) { edges { node { id title note } } } } } }":     "refused",
-			"{ id " + strings.Repeat(" ", 2048) + "}":                                               "refused",
-		} {
-			needsStats, err := r.Check(text)
-			got := map[bool]string{true: "stats"}[needsStats]
-			if errs.Is(err, errs.InvalidInput) && slices.Equal(errs.From(err).Field, []string{"selection"}) {
-				got = "refused"
-			} else if err != nil {
-				got = err.Error()
-			}
-			if got != want {
-				t.Errorf("%.60q: %q, want %q", text, got, want)
-			}
+	r := NewRenderer(setup(t, dbtest.MigratedSQLite(t)).Config)
+	for text, want := range map[string]string{
+		"{ id type link { id title tags } }":                                 "",
+		"{ link { stats { clicks } } }":                                      "stats",
+		"{ link { ... on Link { clicks(first: 1) { edges { cursor } } } } }": "stats",
+		"{ " + aliases(17, "changes { before after }") + "}":                 "refused",
+		"{ " + aliases(15, "changes { before after }") + "}":                 "",
+		"":                                      "refused",
+		"id":                                    "refused",
+		"{ unknown }":                           "refused",
+		"{ id } query Other { me { id } }":      "refused",
+		"{ id } fragment Other on Event { id }": "refused",
+		"@skip(if: true) { id }":                "refused",
+		"{ link { versions(first: $n) { edges { cursor } } } }": "refused",
+		"{ ...Selection }":                "refused",
+		"{ __schema { types { name } } }": "refused",
+		"{ id details }":                  "refused",
+		"{ link { workspace { auditLog(first: 1) { nodes { id } } } } }":                        "refused",
+		"{ link { workspace { events(first: 1) { nodes { id ... on Event { details } } } } } }": "refused",
+		"{ link { createdBy { email } } }":                                                      "refused",
+		"{ link { workspace { apiKeys { edges { node { id } } } } } }":                          "refused",
+		"{ link { workspace { webhooks { edges { node { url } } } } } }":                        "refused",
+		"{ link { workspace { links(first: 100) { edges { node { id title note } } } } } }":     "refused",
+		"{ id " + strings.Repeat(" ", 2048) + "}":                                               "refused",
+	} {
+		needsStats, err := r.Check(text)
+		got := map[bool]string{true: "stats"}[needsStats]
+		if errs.Is(err, errs.InvalidInput) && slices.Equal(errs.From(err).Field, []string{"selection"}) {
+			got = "refused"
+		} else if err != nil {
+			got = err.Error()
 		}
-	})
+		if got != want {
+			t.Errorf("%.60q: %q, want %q", text, got, want)
+		}
+	}
 }
 
 // aliases returns n copies of a field.
@@ -76,8 +74,7 @@ func aliases(n int, field string) string {
 func TestRenderer_DropsLargeData(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	m, err := b.Workspaces.ForDeliveries(t.Context(), b.person(t, "ada").workspace.ID())
-	must.NoError(t, err)
+	m, _ := b.eventsToRender(t)
 	text := strings.Repeat("x", 4<<10)
 	e := audit.New(m.ID(), "", audit.LinkPurged, id.New(id.Link), nil, time.Now()).
 		WithChanges([]*audit.FieldChange{{Field: "note", Before: &text, After: &text}})
@@ -96,14 +93,7 @@ func TestRenderer_RendersEvents(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		ada := b.person(t, "ada")
-		l := b.link(t, ada, "https://example.com/")
-		m, err := b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID())
-		must.NoError(t, err)
-		events := []*audit.Event{
-			audit.New(m.ID(), ada.accountID, audit.LinkUpdated, l.ID, nil, time.Now()),
-			audit.New(m.ID(), "", audit.LinkPurged, id.New(id.Link), nil, time.Now()),
-		}
+		m, events := b.eventsToRender(t)
 		r := NewRenderer(b.Config)
 		data, problem, err := r.Event(t.Context(), m, nil, events[0])
 		if err != nil || problem != "" {
@@ -114,7 +104,8 @@ func TestRenderer_RendersEvents(t *testing.T) {
 			Link              *struct{ ID, ShortURL string }
 		}
 		if err := json.Unmarshal(data, &got); err != nil || got.ID != events[0].ID || got.Type != "LINK_UPDATED" ||
-			got.ActorID != ada.accountID || got.Link == nil || got.Link.ID != l.ID || got.Link.ShortURL == "" {
+			got.ActorID != events[0].ActorID || got.Link == nil || got.Link.ID != events[0].TargetID ||
+			got.Link.ShortURL == "" {
 			t.Errorf("%s: %v", data, err)
 		}
 		if data, _, err = r.Event(t.Context(), m, nil, events[1]); err != nil ||
@@ -134,8 +125,7 @@ func TestRenderer_RendersEvents(t *testing.T) {
 	})
 }
 
-// TestClickSelection_HasAllFields of a click but its workspace, and no field of links that needs
-// more statements.
+// TestClickSelection_HasAllFields of a click but its workspace, and no field of links that needs more statements.
 func TestClickSelection_HasAllFields(t *testing.T) {
 	t.Parallel()
 	for _, f := range contract(t).Types["Click"].Fields {
@@ -149,14 +139,12 @@ func TestClickSelection_HasAllFields(t *testing.T) {
 func TestRenderer_ReturnsTheErrorOfItsContext(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	ada := b.person(t, "ada")
-	m := must.Value(b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID()))(t)
-	event := audit.New(m.ID(), "", audit.LinkUpdated, b.link(t, ada, "https://example.com/").ID, nil, time.Now())
+	m, events := b.eventsToRender(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	selection := "{ id link { title } }"
 	for _, text := range []*string{nil, &selection} {
-		if _, _, err := NewRenderer(b.Config).Event(ctx, m, text, event); !errors.Is(err, context.Canceled) {
+		if _, _, err := NewRenderer(b.Config).Event(ctx, m, text, events[0]); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want %v", err, context.Canceled)
 		}
 	}
@@ -226,7 +214,7 @@ func (b *bundle) eventsToRender(t *testing.T) (workspace.Membership, []*audit.Ev
 	m := must.Value(b.Workspaces.ForDeliveries(t.Context(), ada.workspace.ID()))(t)
 	l := b.link(t, ada, "https://example.com/")
 	return m, []*audit.Event{
-		audit.New(m.ID(), "", audit.LinkUpdated, l.ID, nil, time.Now()),
+		audit.New(m.ID(), ada.accountID, audit.LinkUpdated, l.ID, nil, time.Now()),
 		audit.New(m.ID(), "", audit.LinkPurged, id.New(id.Link), nil, time.Now()),
 	}
 }

@@ -5,18 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vektah/gqlparser/v2/ast"
 
-	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
-	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -33,8 +30,7 @@ var unscoped = map[string]string{
 	"Workspace": "each member and each key reads its own settings; its connections are types of their own",
 }
 
-// partsOfRouting are the types that only a Link, its routing, a RedirectExplanation or an event
-// leads to.
+// partsOfRouting are the types that only a Link, its routing, a RedirectExplanation or an event leads to.
 var partsOfRouting = []string{
 	"DestinationCheck", "FieldChange", "LinkCard", "LinkGate", "Metadata", "Period", "QrCode", "QueryCondition",
 	"QueryForwarding", "RedirectExplanation",
@@ -42,8 +38,7 @@ var partsOfRouting = []string{
 	"RoutingTest", "RoutingWarning", "Utm", "VisitCondition", "VisitReading", "VisitSample", "WeeklySchedule",
 }
 
-// TestTypePermissions_CoverTheSchema fails for a new type until it has a permission, or a reason
-// why it needs none.
+// TestTypePermissions_CoverTheSchema fails for a new type until it has a permission, or a reason why it needs none.
 func TestTypePermissions_CoverTheSchema(t *testing.T) {
 	t.Parallel()
 	for _, def := range contract(t).Types {
@@ -127,8 +122,7 @@ func ofReport(kind, part string) string {
 // edgeArguments are those of fields that need some.
 var edgeArguments = map[string]string{"Stats.series": "(interval: DAY)", "Stats.breakdown": "(by: LINK)"}
 
-// follow selects an edge of an object that the owner sees, and every scalar field of the
-// object at its end.
+// follow selects an edge of an object that the owner sees, and every scalar field of the object at its end.
 func (w *nodeWorld) follow(t *testing.T, token string, e edge) reply {
 	t.Helper()
 	leaves := selection(contract(t), e.to, 0)
@@ -210,7 +204,7 @@ func TestScopes_HoldOnEveryEdge(t *testing.T) {
 		})
 		for _, e := range edges(contract(t)) {
 			if r := w.follow(t, w.ada.token, e); !found(t, r, e) {
-				t.Errorf("%s.%s leads nowhere for the owner: %.500s", e.from, e.field, r.text)
+				t.Errorf("%s.%s leads nowhere for the owner: %.500s", e.from, e.field, r.Text)
 				continue
 			}
 			for _, rule := range workspace.Rules {
@@ -235,15 +229,11 @@ func TestScopes_HoldOnEveryEdge(t *testing.T) {
 	})
 }
 
-// TestScopes_ExportClicksByStatsRead: of a link and of a folder, too, with and without a
-// restriction to folders.
+// TestScopes_ExportClicksByStatsRead: of a link and of a folder, too, with and without a restriction to folders.
 func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 	t.Parallel()
 	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, func(c *Config) {
-			c.Exports = stats.Exports{Signer: secrets.Signer{Secrets: [][]byte{[]byte("a secret")}, Now: time.Now},
-				PublicURL: "http://sho.rt"}
-		})
+		b := setup(t, d)
 		m := b.person(t, "ada").workspace
 		f := must.Value(b.Config.Folders.Create(t.Context(), m, "campaigns"))(t)
 		made := must.Value(b.Config.Creation.CreateMany(t.Context(), m, creation.Batch{
@@ -264,9 +254,9 @@ func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 				r := b.ask(t, key, `mutation { exportClicks(input: {workspaceId: "`+m.ID()+`", `+selection+
 					`}) { url errors { code field } } }`)
 				field, _, _ := strings.Cut(selection, ":")
-				if got := strings.Contains(r.text, `"url":"http`); got != (want == "") ||
-					!got && !strings.Contains(r.text, `"code":"NOT_FOUND","field":["`+field+`"]`) {
-					t.Errorf("folders %v, %s: %s", folders, selection, r.text)
+				if got := strings.Contains(r.Text, `"url":"http`); got != (want == "") ||
+					!got && !strings.Contains(r.Text, `"code":"NOT_FOUND","field":["`+field+`"]`) {
+					t.Errorf("folders %v, %s: %s", folders, selection, r.Text)
 				}
 			}
 		}
@@ -277,18 +267,18 @@ func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 func (w *nodeWorld) holds(t *testing.T, r reply, e edge, scope string, want bool) {
 	t.Helper()
 	if got := found(t, r, e); got != want {
-		t.Errorf("visible: %t, want %t: %.500s", got, want, r.text)
+		t.Errorf("visible: %t, want %t: %.500s", got, want, r.Text)
 	}
 	for text, typeName := range map[string]string{
 		"ada@example.com": "User", `"name":"ada"`: "User", "destination": "Link", "title of the link": "Link",
 		"links.example.com": "Domain",
 	} {
 		isWorkspace := e.to == "Workspace" && typeName == "User" // it has the same name
-		if !reads(scope, typeName) && !isWorkspace && strings.Contains(r.text, text) {
-			t.Errorf("%q is in the answer: %.500s", text, r.text)
+		if !reads(scope, typeName) && !isWorkspace && strings.Contains(r.Text, text) {
+			t.Errorf("%q is in the answer: %.500s", text, r.Text)
 		}
 	}
-	if codes := r.codes(); codes != "" && strings.Trim(codes, " ") != "FORBIDDEN" {
-		t.Errorf("errors %q: %.500s", codes, r.text)
+	if codes := r.Codes(); codes != "" && strings.Trim(codes, " ") != "FORBIDDEN" {
+		t.Errorf("errors %q: %.500s", codes, r.Text)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -64,7 +63,7 @@ func TestCost_GrowsWithTheWorkspace(t *testing.T) {
 			costOf := func(token string, p person) int {
 				got, r := b.askBill(t, token, query, map[string]any{"w": p.workspace.ID()})
 				if got.Extensions.Cost == nil || len(r.Errors) > 0 {
-					t.Fatal(r.text)
+					t.Fatal(r.Text)
 				}
 				return got.Extensions.Cost.Requested
 			}
@@ -77,18 +76,13 @@ func TestCost_GrowsWithTheWorkspace(t *testing.T) {
 	})
 }
 
-// TestCost_OfWorkIsTakenFromTheBudget counts until no point remains: the count is refused, and not
-// executed.
+// TestCost_OfWorkIsTakenFromTheBudget counts until no point remains: the count is refused, and not executed.
 func TestCost_OfWorkIsTakenFromTheBudget(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedSQLite(t)
 	ada := setup(t, d).person(t, "ada")
 	setup(t, d).manyLinks(t, ada, 500)
-	b := setup(t, d, func(c *Config) {
-		c.CostRate = 60
-		limits := c.Meter.Limiter
-		c.Meter = ratelimit.NewMeter(limits, c.Now)
-	})
+	b := setup(t, d, func(c *Config) { c.CostRate = 60 })
 	const query = `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { totalCount } } }`
 	var r reply
 	for range 3 {
@@ -96,21 +90,20 @@ func TestCost_OfWorkIsTakenFromTheBudget(t *testing.T) {
 			break
 		}
 	}
-	if r.codes() != "RATE_LIMITED" || !strings.Contains(r.text, "budget of 60 points") ||
-		!strings.Contains(r.text, `"retryAfter"`) || strings.Contains(r.text, "totalCount\":500") {
-		t.Error(r.text)
+	if r.Codes() != "RATE_LIMITED" || !strings.Contains(r.Text, "budget of 60 points") ||
+		!strings.Contains(r.Text, `"retryAfter"`) || strings.Contains(r.Text, "totalCount\":500") {
+		t.Error(r.Text)
 	}
 }
 
-// TestCreateLinks_LargestBatch creates and changes 1,000 links with the longest texts, which fill
+// TestCreateLinks_LargestBatch creates 1,000 links with the longest texts, which fill
 // the largest body. How long that takes under the race detector on a busy machine proves nothing,
 // so the deadline of operations is out of the way.
 func TestCreateLinks_LargestBatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, func(c *Config) { c.Bounds.Deadline = time.Hour })
-		ada := b.person(t, "ada")
-		var links, changes []any
+		b, ada := withAda(t, d, func(c *Config) { c.Bounds.Deadline = time.Hour })
+		var links []any
 		text := func(i, length int) string { return fmt.Sprintf("%0*d", length, i) }
 		for i := range link.MaxBatch {
 			url := "https://example.com/"
@@ -118,32 +111,15 @@ func TestCreateLinks_LargestBatch(t *testing.T) {
 				"note": text(i, 2000)})
 		}
 		const create = `mutation ($w: ID!, $links: [NewLinkInput!]!) { createLinks(input: {workspaceId: $w,
-			links: $links, onError: ALL_OR_NOTHING}) { results { created link { id } errors { message } } } }`
+			links: $links, onError: ALL_OR_NOTHING}) { results { created errors { message } } } }`
 		got, r := b.askBill(t, ada.token, create, map[string]any{"w": ada.workspace.ID(), "links": links})
 		cost := got.Extensions.Cost
-		if created := strings.Count(r.text, `"created":true`); created != link.MaxBatch || cost == nil {
-			t.Fatalf("%d of %d links created: %.300s", created, link.MaxBatch, r.text)
+		if created := strings.Count(r.Text, `"created":true`); created != link.MaxBatch || cost == nil {
+			t.Fatalf("%d of %d links created: %.300s", created, link.MaxBatch, r.Text)
 		}
 		if texts := link.MaxBatch * (8192 + 200 + 2000) / bytesPerPoint; cost.Requested < link.MaxBatch+texts ||
-			cost.Requested > bounds().Cost {
+			cost.Requested > b.Bounds.Cost {
 			t.Errorf("the batch costs %d points, %d for its texts", cost.Requested, texts)
-		}
-		var data struct {
-			CreateLinks struct {
-				Results []struct{ Link struct{ ID string } }
-			}
-		}
-		r.into(t, &data)
-		for i, result := range data.CreateLinks.Results {
-			changes = append(changes, map[string]any{"id": result.Link.ID, "title": text(i+1, 200),
-				"note": text(i+1, 2000)})
-		}
-		const update = `mutation ($w: ID!, $links: [UpdateLinkInput!]!) { updateLinks(input: {workspaceId: $w,
-			links: $links, onError: ALL_OR_NOTHING}) { results { link { id } errors { message } } } }`
-		got, r = b.askBill(t, ada.token, update, map[string]any{"w": ada.workspace.ID(), "links": changes})
-		if cost = got.Extensions.Cost; cost == nil || len(r.Errors) > 0 ||
-			cost.Requested < link.MaxBatch+link.MaxBatch*2200/bytesPerPoint {
-			t.Errorf("%+v: %.300s", cost, r.text)
 		}
 	})
 }

@@ -21,6 +21,10 @@ import (
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/move/importer"
+	"github.com/linkforge/linkforge/internal/move/importsource"
+	"github.com/linkforge/linkforge/internal/move/parity"
+	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -143,15 +147,14 @@ func TestPages_TakeConstantStatements(t *testing.T) {
 	t.Parallel()
 	dbtest.EachIfExhaustive(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		e := newEstate(t, b)
+		e := newEstate(t, b, most)
 		for _, name := range slices.Sorted(maps.Keys(counted)) {
 			t.Run(name, func(t *testing.T) { e.count(t, name) })
 		}
 	})
 }
 
-// TestPages_CoverEveryList finds the connections and lists of the schema that the tests above know
-// nothing of.
+// TestPages_CoverEveryList finds the connections and lists of the schema that the tests above know nothing of.
 func TestPages_CoverEveryList(t *testing.T) {
 	t.Parallel()
 	lists := map[string]bool{}
@@ -189,8 +192,7 @@ var loadContract = sync.OnceValues(func() (*ast.Schema, error) {
 	return gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema})
 })
 
-// isList reports whether a field is a connection, or a list of objects. Errors are constructed, not
-// loaded.
+// isList reports whether a field is a connection, or a list of objects. Errors are constructed, not loaded.
 func isList(schema *ast.Schema, f *ast.FieldDefinition) bool {
 	if strings.HasSuffix(f.Type.Name(), "Connection") {
 		return true
@@ -229,10 +231,10 @@ func itemOf(schema *ast.Schema, name string) string {
 	return item
 }
 
-// most is how many items an estate has of everything.
+// most is the largest page.
 const most = page.Max
 
-// estate is a workspace with a hundred objects of every kind, each created by another user.
+// estate is a workspace with a number of objects of every kind, each created by another user.
 type estate struct {
 	*bundle
 	schema *ast.Schema
@@ -242,7 +244,7 @@ type estate struct {
 	hook   string
 }
 
-func newEstate(t *testing.T, b *bundle) *estate {
+func newEstate(t *testing.T, b *bundle, n int) *estate {
 	t.Helper()
 	e := &estate{bundle: b, schema: contract(t), ada: b.person(t, "ada")}
 	now := db.Instant(time.Now())
@@ -255,7 +257,7 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	var folders []folder.Folder
 	var sessions []account.Session
 	var webhooks []webhook.Webhook
-	for i := range most {
+	for i := range n {
 		one := account.Account{ID: id.New(id.Account), Email: fmt.Sprintf("p%d@example.com", i), Name: "P",
 			CreatedAt: now, UpdatedAt: now}
 		people = append(people, one)
@@ -294,30 +296,82 @@ func newEstate(t *testing.T, b *bundle) *estate {
 		&webhooks} {
 		e.insert(t, rows)
 	}
-	e.hook = webhooks[most-1].ID // the newest
+	e.hook = webhooks[n-1].ID // the newest
 	for i, one := range people {
-		m, err := b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID())
-		must.NoError(t, err)
-		l, _, err := b.Creation.Create(t.Context(), m, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i),
-			Tags: []string{fmt.Sprint("tag", i)}, FolderID: &folders[i].ID, DomainID: &domains[i].ID})
-		must.NoError(t, err)
-		e.links = append(e.links, l)
+		m := must.Value(b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID()))(t)
+		e.links = append(e.links, b.create(t, m, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i),
+			Tags: []string{fmt.Sprint("tag", i)}, FolderID: &folders[i].ID, DomainID: &domains[i].ID}))
 		if i > 0 { // the first is ada's own
 			must.Value(b.Workspaces.Create(t.Context(), account.Actor{AccountID: e.ada.accountID}, "more",
 				fmt.Sprint("more-", i)))(t)
 		}
 	}
-	for range most - 1 {
-		b.importing(t, &e.ada, domains[0].ID)
+	for range n - 1 {
+		e.importing(t, domains[0].ID)
 	}
-	b.importing(t, &e.ada, domains[0].ID, e.links...)
-	b.comparing(t, &e.ada, e.links...)
+	e.importing(t, domains[0].ID, e.links...)
+	e.comparing(t)
 	e.deliver(t)
 	e.follow(t)
 	if _, err := b.LinkList.Size(t.Context(), e.ada.workspace); err != nil { // remembered: not part of a page
 		t.Fatal(err)
 	}
 	return e
+}
+
+// finished inserts a task that has ended.
+func (e *estate) finished(t *testing.T, kind task.Kind, n int, input, cursor string) (taskID string) {
+	t.Helper()
+	now, done := db.Instant(time.Now()), int64(n)
+	one := &task.Task{
+		ID: id.New(id.Task), WorkspaceID: e.ada.workspace.ID(), Kind: kind, Status: task.Succeeded, Done: done,
+		Total: &done, Input: input, Cursor: cursor, ActorID: e.ada.accountID, OperationID: id.New(id.Operation),
+		DueAt: now, CreatedAt: now, UpdatedAt: now, FinishedAt: &now,
+	}
+	e.insert(t, one)
+	return one.ID
+}
+
+// importing inserts an import of some links, to a domain.
+func (e *estate) importing(t *testing.T, domainID string, links ...*link.Link) {
+	t.Helper()
+	taskID := e.finished(t, task.Import, len(links),
+		fmt.Sprintf(`{"Source": "CSV", "Hosts": [{"Host": "old.example.com", "DomainID": %q}]}`, domainID),
+		fmt.Sprintf(`{"rows": %d, "counts": {"CREATED": %[1]d}, "losses": {"clicks UNSUPPORTED": 1},
+			"hosts": {"old.example.com": 1}, "targets": {"old.example.com": %q}}`, len(links), domainID))
+	var rows []*importer.Row
+	var origins []*importer.Origin
+	for i, l := range links {
+		sourceID := fmt.Sprint(i)
+		rows = append(rows, &importer.Row{
+			TaskID: taskID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, Line: int64(i + 2), SourceID: sourceID,
+			Host: "old.example.com", Hash: []byte("h"), Outcome: importer.Created, LinkID: &l.ID,
+			Losses: new(`[{"Field": "clicks", "Reason": "UNSUPPORTED", "Value": "1"}]`),
+		})
+		origins = append(origins, &importer.Origin{
+			WorkspaceID: l.WorkspaceID, Source: importsource.CSV, SourceID: sourceID, LinkID: l.ID, Hash: []byte("h"),
+			ImportedAt: l.CreatedAt,
+		})
+	}
+	if len(links) > 0 {
+		e.insert(t, &rows)
+		e.insert(t, &origins)
+	}
+}
+
+// comparing inserts a check of parity of the links.
+func (e *estate) comparing(t *testing.T) {
+	t.Helper()
+	taskID := e.finished(t, task.ParityCheck, len(e.links), "{}",
+		fmt.Sprintf(`{"counts": {"MISSING_THERE": %d}}`, len(e.links)))
+	var rows []*parity.Row
+	for i, l := range e.links {
+		rows = append(rows, &parity.Row{
+			TaskID: taskID, Number: int64(i + 1), WorkspaceID: l.WorkspaceID, LinkID: l.ID, CheckedAt: l.CreatedAt,
+			SourceURL: "https://old.example.com/a", Verdict: parity.MissingThere, Status: 302,
+		})
+	}
+	e.insert(t, &rows)
 }
 
 // deliver inserts a delivery of each link's creation for one webhook.
@@ -369,12 +423,12 @@ func (e *estate) count(t *testing.T, name string) {
 		before := e.statements.Load()
 		r := e.ask(t, e.ada.token, query, e.variables(query, n)...)
 		statements[n] = e.statements.Load() - before
-		if len(r.Errors) > 0 || strings.Contains(r.text, `"message"`) {
-			t.Fatalf("%s: %.500s", query, r.text)
+		if len(r.Errors) > 0 || strings.Contains(r.Text, `"message"`) {
+			t.Fatalf("%s: %.500s", query, r.Text)
 		}
 		item := itemOf(e.schema, name)
-		if got := strings.Count(r.text, fmt.Sprintf(`"__typename":%q}`, item)); got < n {
-			t.Fatalf("want %d of %s, got %d:\n%s\n%.2000s", n, item, got, query, r.text)
+		if got := strings.Count(r.Text, fmt.Sprintf(`"__typename":%q}`, item)); got < n {
+			t.Fatalf("want %d of %s, got %d:\n%s\n%.2000s", n, item, got, query, r.Text)
 		}
 	}
 	if statements[1] == 0 || statements[1] != statements[10] || statements[1] != statements[most] {

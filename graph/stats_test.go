@@ -16,8 +16,7 @@ import (
 func TestStats_AreOfOneInstant(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ada := b.person(t, "ada")
+		b, ada := withAda(t, d)
 		l := b.link(t, ada, "https://example.com/")
 		ctx, cancel := context.WithCancel(t.Context())
 		written := make(chan error, 1)
@@ -44,7 +43,7 @@ func TestStats_AreOfOneInstant(t *testing.T) {
 			}
 			b.ask(t, ada.token, `query ($ids: [ID!]!) { links: nodes(ids: $ids) { ... on Link { clickCount
 				stats { series(interval: DAY) { clicks } clicks breakdown(by: COUNTRY) { clicks } } } } }`,
-				"ids", []string{l.ID}).into(t, &got)
+				"ids", []string{l.ID}).Into(t, &got)
 			s := got.Links[0].Stats
 			counts := []int64{s.Clicks, 0, 0}
 			for _, one := range s.Series {

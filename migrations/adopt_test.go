@@ -141,8 +141,7 @@ func TestAdopt_KeepsRows(t *testing.T) {
 	})
 }
 
-// TestAdopt_RefusesSecretsWithoutKey: the secret stays readable for the version that can encrypt it
-// again.
+// TestAdopt_RefusesSecretsWithoutKey: the secret stays readable for the version that can encrypt it again.
 func TestAdopt_RefusesSecretsWithoutKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -7,8 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 )
 
-// TestGrants_AreComplete lists what grants lack, for tables and sequences of all migrations and for
-// partitions.
+// TestGrants_AreComplete lists what grants lack, for tables and sequences of all migrations and for partitions.
 func TestGrants_AreComplete(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)

@@ -164,11 +164,9 @@ func TestPolicies_IsolateWorkspaces(t *testing.T) {
 				"an empty workspace ID":  {db.InWorkspace(t.Context(), "", ""), []string{}},
 				"SQL":                    {db.InWorkspace(t.Context(), "' OR true --", "' OR true --"), []string{}},
 			} {
-				t.Run(name, func(t *testing.T) {
-					if diff := cmp.Diff(c.want, owners(t, d, c.ctx, table)); diff != "" {
-						t.Errorf("in the scope of %s (-want +seen):\n%s", name, diff)
-					}
-				})
+				if diff := cmp.Diff(c.want, owners(t, d, c.ctx, table)); diff != "" {
+					t.Errorf("in the scope of %s (-want +seen):\n%s", name, diff)
+				}
 			}
 			visible := []string{}
 			if table == "members" || table == "workspaces" {
@@ -208,20 +206,18 @@ func checkWrites(t *testing.T, d *db.DB, table string) {
 		"no scope":             {t.Context(), 0},
 		"an account":           {db.AsAccount(t.Context(), foreignMember), 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, statement := range []string{"UPDATE " + table + " SET " + column(table) + " = " + column(table),
-				"DELETE FROM " + table} {
-				tx := must.Value(d.BeginTx(c.ctx, nil))(t)
-				if result, err := tx.ExecContext(c.ctx, statement); err == nil {
-					if n, err := result.RowsAffected(); err != nil || n > c.most {
-						t.Errorf("in the scope of %s, %s changes %d rows: %v", name, statement, n, err)
-					}
-				}
-				if err := tx.Rollback(); err != nil {
-					t.Error(err)
+		for _, statement := range []string{"UPDATE " + table + " SET " + column(table) + " = " + column(table),
+			"DELETE FROM " + table} {
+			tx := must.Value(d.BeginTx(c.ctx, nil))(t)
+			if result, err := tx.ExecContext(c.ctx, statement); err == nil {
+				if n, err := result.RowsAffected(); err != nil || n > c.most {
+					t.Errorf("in the scope of %s, %s changes %d rows: %v", name, statement, n, err)
 				}
 			}
-		})
+			if err := tx.Rollback(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 	if after := digest(t, d, table); after != before {
 		t.Errorf("the other tenant's rows have changed: %s, then %s", before, after)
@@ -240,8 +236,7 @@ func digest(t *testing.T, d *db.DB, table string) (all string) {
 	return all
 }
 
-// TestPolicies_ResolverOnlyReads checks that the resolver role can read owners, and write a single
-// column.
+// TestPolicies_ResolverOnlyReads checks that the resolver role can read owners, and write a single column.
 func TestPolicies_ResolverOnlyReads(t *testing.T) {
 	t.Parallel()
 	d := isolated(t)

@@ -81,8 +81,7 @@ var apart = map[db.Kind]*regexp.Regexp{
 		`^CREATE INDEX link_text\w+ |` + eventOrder),
 }
 
-// eventOrder is what orders events: by transactions and a sequence, or by a table with the last
-// number.
+// eventOrder is what orders events: by transactions and a sequence, or by a table with the last number.
 const eventOrder = `^event_numbers[ .]|^CREATE (UNIQUE )?INDEX audit_events_(in_order|seq|by_commit) |` +
 	`^audit_events.(xid|seq) `
 
@@ -167,8 +166,7 @@ func TestSchema_PostgresComparesBytes(t *testing.T) {
 	}
 }
 
-// TestSchema_BoundsThePendingList: searches read all of it, and the transaction that fills it
-// empties it.
+// TestSchema_BoundsThePendingList: searches read all of it, and the transaction that fills it empties it.
 func TestSchema_BoundsThePendingList(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)

@@ -85,12 +85,16 @@ func TestHandler_CompressesAssets(t *testing.T) {
 	if zipped.Header.Get("ETag") == plain.Header.Get("ETag") {
 		t.Error("the two forms share an ETag")
 	}
+	post := get(t, h, "POST")
+	if post.StatusCode != http.StatusMethodNotAllowed || post.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST: status %d, Allow %q", post.StatusCode, post.Header.Get("Allow"))
+	}
 }
 
 func TestHandler_AnswersNotModified(t *testing.T) {
 	t.Parallel()
 	h := Handler("/graphql")
-	for _, accept := range []string{"gzip", "identity"} {
+	for _, accept := range []string{"gzip", "identity"} { // which share no ETag
 		etag := get(t, h, "GET", "Accept-Encoding", accept).Header.Get("ETag")
 		for _, match := range []string{etag, `"other", ` + etag, "W/" + etag, "*"} {
 			res := get(t, h, "GET", "Accept-Encoding", accept, "If-None-Match", match)
@@ -101,23 +105,6 @@ func TestHandler_AnswersNotModified(t *testing.T) {
 				t.Errorf("%s: a 304 lacks its ETag or its policy", accept)
 			}
 		}
-		if res := get(t, h, "GET", "Accept-Encoding", accept, "If-None-Match",
-			`"other"`); res.StatusCode != http.StatusOK {
-			t.Errorf("%s, another ETag: status %d", accept, res.StatusCode)
-		}
-	}
-}
-
-func TestHandler_RefusesOtherMethods(t *testing.T) {
-	t.Parallel()
-	h := Handler("/graphql")
-	head := get(t, h, "HEAD", "Accept-Encoding", "gzip")
-	if head.StatusCode != http.StatusOK || len(read(t, head)) != 0 || head.ContentLength != int64(len(bundle)) {
-		t.Errorf("HEAD: status %d, length %d", head.StatusCode, head.ContentLength)
-	}
-	post := get(t, h, "POST")
-	if post.StatusCode != http.StatusMethodNotAllowed || post.Header.Get("Allow") != "GET, HEAD" {
-		t.Errorf("POST: status %d, Allow %q", post.StatusCode, post.Header.Get("Allow"))
 	}
 }
 
@@ -128,15 +115,9 @@ func TestHandler_SetsEndpoint(t *testing.T) {
 	if !strings.Contains(page, `<meta name="graphql-endpoint" content="/api/&#34;graphql&#34;">`) {
 		t.Error("the page does not name the endpoint")
 	}
-	if page != string(read(t, get(t, other, "GET"))) {
-		t.Error("the two forms are not the same page")
-	}
 	a, b := get(t, usual, "HEAD").Header, get(t, other, "HEAD").Header
 	if a.Get("ETag") == b.Get("ETag") {
 		t.Error("pages with different endpoints share an ETag")
-	}
-	if a.Get("Content-Security-Policy") != b.Get("Content-Security-Policy") {
-		t.Error("the endpoint changes the policy")
 	}
 	for _, foreign := range []string{"", "graphql", "//example.com/graphql", "https://example.com/graphql"} {
 		func() {
@@ -159,12 +140,11 @@ func TestPolicy_NamesNoHost(t *testing.T) {
 		words := strings.Fields(directive)
 		policy[words[0]] = words[1:]
 	}
-	var own []string
-	within(string(page), "<script>", "</script>", func(script string) { own = append(own, script) })
+	own := regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindAllSubmatch(page, -1)
 	if len(own) != 1 {
 		t.Fatalf("the page has %d scripts of its own", len(own))
 	}
-	sum := sha256.Sum256([]byte(own[0]))
+	sum := sha256.Sum256(own[0][1])
 	want := map[string][]string{
 		"default-src":     {"'none'"},
 		"script-src":      {"'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"},
@@ -182,68 +162,7 @@ func TestPolicy_NamesNoHost(t *testing.T) {
 	}
 }
 
-// TestAssets_LoadNothingExternal searches the bundle for requests to other hosts.
-func TestAssets_LoadNothingExternal(t *testing.T) {
-	t.Parallel()
-	if found := foreign(string(unzip(t, bundle))); len(found) != 0 {
-		t.Errorf("the page loads %q", found)
-	}
-	for _, page := range []string{
-		`<script src="https://cdn.example/x.js"></script>`,
-		`<link rel=stylesheet href=//cdn.example/x.css>`,
-		`<img srcset="/x.png">`,
-		`<style>@import "x.css";</style>`,
-		`<style>@font-face { src: url("https://fonts.example/x.woff2") }</style>`,
-		`<script>import("https://cdn.example/x.js")</script>`,
-		`<script type="text/plain">importScripts('//cdn.example/x.js')</script>`,
-	} {
-		if len(foreign(page)) != 1 {
-			t.Errorf("foreign finds %q in %s", foreign(page), page)
-		}
-	}
-}
-
-var (
-	byAttribute = regexp.MustCompile(`(?i)\s(?:src|srcset|action|data|poster|background)\s*=[^>]*` +
-		`|\shref\s*=\s*["']?(?:[^d"'\s]|d[^a])[^>]*`)
-	byStyle  = regexp.MustCompile(`(?i)@import[^;]*|url\(\s*["']?(?:[^d#"'\s]|d[^a])[^)]*`)
-	byScript = regexp.MustCompile("(?:import|importScripts|Worker) ?\\(? ?[\"'`](?:https?:)?//.{0,60}")
-)
-
-// foreign returns the URLs that a page loads, without those in data: addresses and comments.
-func foreign(page string) []string {
-	var found []string
-	markup := within(page, "<!--", "-->", nil)
-	for _, opening := range []string{"<script>", `<script type="text/plain"`} {
-		markup = within(markup, opening, "</script>", func(script string) {
-			found = append(found, byScript.FindAllString(script, -1)...)
-		})
-	}
-	markup = within(markup, "<style>", "</style>", func(style string) {
-		found = append(found, byStyle.FindAllString(style, -1)...)
-	})
-	return append(found, byAttribute.FindAllString(markup, -1)...)
-}
-
-// within shows visit what stands between each opening and closing, and returns the page without it.
-func within(page, opening, closing string, visit func(string)) string {
-	var rest strings.Builder
-	for {
-		before, after, found := strings.Cut(page, opening)
-		rest.WriteString(before)
-		if !found {
-			return rest.String()
-		}
-		inside, after, _ := strings.Cut(after, closing)
-		if visit != nil {
-			visit(inside)
-		}
-		page = after
-	}
-}
-
-// TestAssets_IncludeLicences checks that NOTICE, which the build writes, belongs to this bundle: the page ends with
-// it.
+// TestAssets_IncludeLicences checks that NOTICE, which the build writes, belongs to this bundle: the page ends with it.
 func TestAssets_IncludeLicences(t *testing.T) {
 	t.Parallel()
 	notice := must.Value(os.ReadFile("NOTICE"))(t)

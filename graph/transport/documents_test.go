@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/linkforge/linkforge/graph/limit"
+	"github.com/linkforge/linkforge/graph/transport/transporttest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
@@ -54,17 +55,12 @@ func (b *bundle) ways(t *testing.T) map[string]func(request) string {
 	t.Cleanup(b.stop)
 	return map[string]func(request) string{
 		"POST": func(r request) string {
-			return b.send(t, "", http.MethodPost, "/graphql", "application/json", r.text(t), mediaGraphQL).text
+			return b.send(t, "", http.MethodPost, "/graphql", "application/json", r.text(t), mediaGraphQL).Text
 		},
-		"GET": func(r request) string { return b.send(t, "", http.MethodGet, r.query(t), "", "", mediaGraphQL).text },
+		"GET": func(r request) string { return b.send(t, "", http.MethodGet, r.query(t), "", "", mediaGraphQL).Text },
 		"events": func(r request) string {
-			post := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql",
-				strings.NewReader(r.text(t)))
-			post.Header.Set("Content-Type", "application/json")
-			post.Header.Set("Accept", mediaEvents)
-			w := httptest.NewRecorder()
-			b.ServeHTTP(deadlines{w}, post)
-			return w.Body.String()
+			return transporttest.Serve(t, b, "POST", "/graphql", r.text(t), "Content-Type", "application/json",
+				"Accept", mediaEvents).Body.String()
 		},
 		"socket": func(r request) string {
 			conn, _, err := websocket.Dial(t.Context(), server.URL,
@@ -84,8 +80,7 @@ func (b *bundle) ways(t *testing.T) map[string]func(request) string {
 	}
 }
 
-// TestDocuments_AreNamedByHashOnEveryTransport once they have been sent with it, on every way to
-// the endpoint.
+// TestDocuments_AreNamedByHashOnEveryTransport once they have been sent with it, on every way to the endpoint.
 func TestDocuments_AreNamedByHashOnEveryTransport(t *testing.T) {
 	t.Parallel()
 	const answer = `{"__typename":"Query"}`
@@ -138,12 +133,10 @@ func TestDocuments_RefuseOtherNames(t *testing.T) {
 		"unknown id":   {request{"documentId": "abc"}, "PERSISTED_QUERY_NOT_FOUND", 200, 400},
 		"another version": {persisted(map[string]any{"version": 2, "sha256Hash": hash}),
 			"PERSISTED_QUERY_NOT_SUPPORTED", 200, 400},
-		"no version":   {persisted(map[string]any{"sha256Hash": hash}), "PERSISTED_QUERY_NOT_SUPPORTED", 200, 400},
 		"no hash":      {persisted(map[string]any{"version": 1}), "BAD_REQUEST", 400, 400},
 		"a short hash": {persisted(map[string]any{"version": 1, "sha256Hash": hash[1:]}), "BAD_REQUEST", 400, 400},
 		"in upper case": {persisted(map[string]any{"version": 1, "sha256Hash": strings.ToUpper(hash)}),
 			"BAD_REQUEST", 400, 400},
-		"a number":          {persisted(map[string]any{"version": 1, "sha256Hash": 7}), "BAD_REQUEST", 400, 400},
 		"a text":            {persisted("yes"), "BAD_REQUEST", 400, 400},
 		"two names":         {request{"extensions": automatic(hash), "documentId": "abc"}, "BAD_REQUEST", 400, 400},
 		"a query and an id": {request{"query": typename, "documentId": "abc"}, "BAD_REQUEST", 400, 400},
@@ -152,14 +145,13 @@ func TestDocuments_RefuseOtherNames(t *testing.T) {
 		"null beside a query": {request{"query": typename, "documentId": nil,
 			"extensions": map[string]any{"persistedQuery": nil}}, "", 200, 200},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for media, status := range map[string]int{mediaJSON: c.plain, mediaGraphQL: c.graphql} {
-				r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.request.text(t), media)
-				if r.codes() != c.code || r.status != status {
-					t.Errorf("%s as %s: %d, want %d: %s", name, media, r.status, status, r.text)
-				}
+		for media, status := range map[string]int{mediaJSON: c.plain, mediaGraphQL: c.graphql} {
+			r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.request.text(t), media)
+			kind := r.Header.Get("Content-Type")
+			if r.Codes() != c.code || r.Status != status || kind != media+"; charset=utf-8" {
+				t.Errorf("%s as %s: %d, want %d: %s", name, media, r.Status, status, r.Text)
 			}
-		})
+		}
 	}
 	// Some clients know these two by their words.
 	for code, words := range map[string]request{
@@ -168,12 +160,8 @@ func TestDocuments_RefuseOtherNames(t *testing.T) {
 	} {
 		if r := b.send(t, "", http.MethodPost, "/", "application/json", words.text(t),
 			""); r.Errors[0].Message != code {
-			t.Errorf("%s: %s", code, r.text)
+			t.Errorf("%s: %s", code, r.Text)
 		}
-	}
-	if r := b.send(t, "", http.MethodGet, request{"query": "mutation { logout { id } }"}.query(t), "", "",
-		""); r.status != http.StatusMethodNotAllowed {
-		t.Errorf("a mutation by GET: %d %s", r.status, r.text)
 	}
 }
 
@@ -190,7 +178,7 @@ func TestDocuments_PersistedAreValidAndBounded(t *testing.T) {
 	for _, query := range []string{"{ nothing }", "{", "{ ...F } fragment F on Query { ...F }",
 		"{" + strings.Repeat(" __typename", 2000) + "}"} {
 		if r := send(query); len(r.Errors) == 0 {
-			t.Fatal(r.text)
+			t.Fatal(r.Text)
 		}
 		if _, kept := b.persisted.GetIfPresent(hashOf(query)); kept {
 			t.Errorf("kept: %.100s", query)
@@ -198,7 +186,7 @@ func TestDocuments_PersistedAreValidAndBounded(t *testing.T) {
 	}
 	for i := range 1000 {
 		if r := send(fmt.Sprintf("{ __typename } #%d%s", i, strings.Repeat(" ", 1000))); len(r.Errors) > 0 {
-			t.Fatal(r.text)
+			t.Fatal(r.Text)
 		}
 	}
 	b.persisted.CleanUp()
@@ -211,14 +199,8 @@ func loadManifest(file string) (*Manifest, error) {
 	return LoadManifest(file, newTestSchema().Schema(), &limit.Document{Bounds: bounds(), Maxima: limit.UsualMaxima()})
 }
 
-// manifest is a file with the documents.
-func manifest(t *testing.T, documents map[string]string) string {
-	t.Helper()
-	content := must.Value(json.Marshal(documents))(t)
-	return manifestOf(t, string(content))
-}
-
-func manifestOf(t *testing.T, content string) string {
+// manifest is a file with the content.
+func manifest(t *testing.T, content string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "persisted-documents.json")
 	must.NoError(t, os.WriteFile(file, []byte(content), 0o600))
@@ -229,9 +211,10 @@ func manifestOf(t *testing.T, content string) string {
 func TestManifest_RestrictsDocuments(t *testing.T) {
 	t.Parallel()
 	const me, watch = "query Me { me { id } }", "{ node(id: 1) { id } }"
-	list := must.Value(loadManifest(manifest(t, map[string]string{
+	content := must.Value(json.Marshal(map[string]string{
 		hashOf(typename): typename, sha256Prefix + hashOf(me): me, "watch": watch,
-	})))(t)
+	}))(t)
+	list := must.Value(loadManifest(manifest(t, "\ufeff"+string(content))))(t)
 	open := setup(t, func(c *Config) { c.Documents = list })
 	only := setup(t, func(c *Config) { c.Documents, c.DocumentsOnly = list, true })
 	openWays, onlyWays := open.ways(t), only.ways(t)
@@ -240,14 +223,13 @@ func TestManifest_RestrictsDocuments(t *testing.T) {
 			request    request
 			open, only string
 		}{
-			"a bare id of a bare one":    {request{"documentId": hashOf(typename)}, "data", "data"},
-			"a prefix before a bare one": {request{"documentId": sha256Prefix + hashOf(typename)}, "data", "data"},
-			"a bare id of one with it":   {request{"documentId": hashOf(me)}, "data", "data"},
-			"a prefix":                   {request{"documentId": sha256Prefix + hashOf(me)}, "data", "data"},
-			"a name":                     {request{"documentId": "watch"}, "data", "data"},
-			"the hash of a name's":       {request{"documentId": sha256Prefix + hashOf(watch)}, "data", "data"},
-			"the extension":              {request{"extensions": automatic(hashOf(watch))}, "data", "data"},
-			"with its operation":         {request{"documentId": hashOf(me), "operationName": "Me"}, "data", "data"},
+			"a bare id of a bare one":  {request{"documentId": hashOf(typename)}, "data", "data"},
+			"a bare id of one with it": {request{"documentId": hashOf(me)}, "data", "data"},
+			"a prefix":                 {request{"documentId": sha256Prefix + hashOf(me)}, "data", "data"},
+			"a name":                   {request{"documentId": "watch"}, "data", "data"},
+			"the hash of a name's":     {request{"documentId": sha256Prefix + hashOf(watch)}, "data", "data"},
+			"the extension":            {request{"extensions": automatic(hashOf(watch))}, "data", "data"},
+			"with its operation":       {request{"documentId": hashOf(me), "operationName": "Me"}, "data", "data"},
 			"with another operation": {request{"documentId": hashOf(me), "operationName": "Name"}, "BAD_REQUEST",
 				"BAD_REQUEST"},
 			"the whole of it":        {request{"query": me}, "data", "data"},
@@ -259,22 +241,18 @@ func TestManifest_RestrictsDocuments(t *testing.T) {
 				"PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_SUPPORTED"},
 			"another one's id": {request{"documentId": "unknown"}, "PERSISTED_QUERY_NOT_FOUND",
 				"PERSISTED_QUERY_NOT_FOUND"},
-			"another one's hash as id": {request{"documentId": sha256Prefix + hashOf("#"+me)},
-				"PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_FOUND"},
 		} {
-			t.Run(way+" "+name, func(t *testing.T) {
-				if got := openWays[way](c.request); !strings.Contains(got, c.open) {
-					t.Errorf("open, %s, %s: %s", way, name, got)
-				}
-				if got := onlyWays[way](c.request); !strings.Contains(got, c.only) || c.only != "data" &&
-					strings.Contains(got, `"data":{`) {
-					t.Errorf("only, %s, %s: %s", way, name, got)
-				}
-			})
+			if got := openWays[way](c.request); !strings.Contains(got, c.open) {
+				t.Errorf("open, %s, %s: %s", way, name, got)
+			}
+			if got := onlyWays[way](c.request); !strings.Contains(got, c.only) || c.only != "data" &&
+				strings.Contains(got, `"data":{`) {
+				t.Errorf("only, %s, %s: %s", way, name, got)
+			}
 		}
 	}
-	if r := only.post(t, me+" "); r.status != http.StatusForbidden || !strings.Contains(r.text, "Have it added") {
-		t.Errorf("%d %s", r.status, r.text)
+	if r := only.post(t, me+" "); r.Status != http.StatusForbidden || !strings.Contains(r.Text, "Have it added") {
+		t.Errorf("%d %s", r.Status, r.Text)
 	}
 }
 
@@ -283,13 +261,12 @@ func TestLoadManifest_NamesEveryProblem(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ content, says string }{
 		"no JSON":           {`{"a": `, "must be a JSON object"},
-		"a list":            {`["{ __typename }"]`, "must be a JSON object"},
 		"numbers":           {`{"a": 1}`, "must be a JSON object"},
-		"two objects":       {`{"a": "{ __typename }"} {}`, "must be a JSON object"},
 		"nothing":           {`{}`, "no documents"},
 		"an empty id":       {`{"": "{ __typename }"}`, "id is empty"},
 		"an empty document": {`{"a": ""}`, `document "a"`},
-		"no GraphQL":        {`{"a": "SELECT 1"}`, `document "a"`},
+		"no UTF-8":          {"{\"a\":\"{ __typename } # \xe4\"}", "UTF-8"},
+		"half a character":  {`{"a":"{ node(id: \"\\ud83d\") { id } }"}`, "UTF-8"},
 		"an unknown field": {`{"good": "{ __typename }", "bad": "{ nothing }"}`,
 			`document "bad": input:1:3: Cannot query field "nothing"`},
 		"only a fragment": {`{"a": "fragment F on Query { __typename }"}`, `document "a"`},
@@ -302,14 +279,14 @@ func TestLoadManifest_NamesEveryProblem(t *testing.T) {
 		"about the schema": {`{"a": "{ __schema { queryType { name } } }"}`, "Introspection"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := loadManifest(manifestOf(t, c.content))
+			_, err := loadManifest(manifest(t, c.content))
 			if err == nil || !strings.Contains(err.Error(), c.says) ||
 				!strings.Contains(err.Error(), "persisted-documents.json") {
 				t.Error(err)
 			}
 		})
 	}
-	if _, err := loadManifest(manifestOf(t, `{"a": "{ nothing }", "b": "{"}`)); strings.Count(err.Error(), "\n") != 1 {
+	if _, err := loadManifest(manifest(t, `{"a": "{ nothing }", "b": "{"}`)); strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("not both: %v", err)
 	}
 	if _, err := loadManifest(filepath.Join(t.TempDir(), "none.json")); err == nil {
@@ -317,8 +294,7 @@ func TestLoadManifest_NamesEveryProblem(t *testing.T) {
 	}
 }
 
-// TestRequest_MatchesMemberNamesExactly sends names in another case, alone and after the right
-// ones.
+// TestRequest_MatchesMemberNamesExactly sends names in another case, alone and after the right ones.
 func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -330,11 +306,9 @@ func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 			"extensions": {"Extensions": automatic(hash)},
 			"long s":     {"exten\u017fions": automatic(hash)}, // which folds to s
 		} {
-			t.Run(way+" "+name, func(t *testing.T) {
-				if got := send(r); !strings.Contains(got, "The request has no query") {
-					t.Errorf("%s: %s in another case: %s", way, name, got)
-				}
-			})
+			if got := send(r); !strings.Contains(got, "The request has no query") {
+				t.Errorf("%s: %s in another case: %s", way, name, got)
+			}
 		}
 		named := map[string]any{"version": 1, "SHA256HASH": hash}
 		r := request{"query": typename, "extensions": map[string]any{"persistedQuery": named}}
@@ -360,8 +334,8 @@ func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.body, mediaGraphQL)
-			if !strings.Contains(r.text, c.want) {
-				t.Errorf("want %s: %s", c.want, r.text)
+			if !strings.Contains(r.Text, c.want) {
+				t.Errorf("want %s: %s", c.want, r.Text)
 			}
 		})
 	}

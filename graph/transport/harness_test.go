@@ -3,13 +3,9 @@ package transport
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"regexp"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +15,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge/graph/limit"
+	"github.com/linkforge/linkforge/graph/transport/transporttest"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
@@ -167,26 +164,7 @@ func setup(t testing.TB, options ...func(*Config)) *bundle {
 	return b
 }
 
-// reply is the response to a request.
-type reply struct {
-	status int
-	header http.Header
-	text   string
-	Data   json.RawMessage
-	Errors []struct {
-		Message    string
-		Extensions struct{ Code string }
-	}
-}
-
-// codes returns the codes of the top-level errors, joined.
-func (r reply) codes() string {
-	var codes []string
-	for _, e := range r.Errors {
-		codes = append(codes, e.Extensions.Code)
-	}
-	return strings.Join(codes, " ")
-}
+type reply = transporttest.Reply
 
 // post sends the query without a token.
 func (b *bundle) post(t testing.TB, query string) reply {
@@ -197,37 +175,5 @@ func (b *bundle) post(t testing.TB, query string) reply {
 
 func (b *bundle) send(t testing.TB, token, method, target, contentType, body, accept string) reply {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
-	r.Header.Set("Content-Type", contentType)
-	if accept != "" {
-		r.Header.Set("Accept", accept)
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	w := httptest.NewRecorder()
-	b.ServeHTTP(w, r)
-	got := reply{status: w.Code, header: w.Header(), text: w.Body.String()}
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-		t.Fatalf("%d %s: %v", w.Code, got.text, err)
-	}
-	return got
+	return transporttest.Send(t, b, token, method, target, contentType, body, accept)
 }
-
-// lines returns the operations in the log, without times.
-func (b *bundle) lines() (all []string) {
-	times := regexp.MustCompile(`^time=\S+ level=INFO msg=operation | ?duration=\S+`)
-	for line := range strings.Lines(b.log.String()) {
-		if strings.Contains(line, "msg=operation ") {
-			all = append(all, strings.TrimSpace(times.ReplaceAllString(line, "")))
-		}
-	}
-	return all
-}
-
-// deadlines is a recorder that accepts deadlines, as a connection does: http.ResponseController
-// finds its methods.
-type deadlines struct{ *httptest.ResponseRecorder }
-
-func (deadlines) SetReadDeadline(time.Time) error  { return nil }
-func (deadlines) SetWriteDeadline(time.Time) error { return nil }

@@ -37,8 +37,7 @@ func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// TestSocket_EndsWhenIdle: a connection without an operation ends after a minute, and one with an
-// operation does not.
+// TestSocket_EndsWhenIdle: a connection without an operation ends after a minute, and one with an operation does not.
 func TestSocket_EndsWhenIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

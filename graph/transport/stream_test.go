@@ -3,10 +3,10 @@ package transport
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/graph/transport/transporttest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
@@ -19,12 +19,8 @@ func TestStream_SendsAllEvents(t *testing.T) {
 		"3":   {`{"count":1}`, `{"count":3}`, "event: complete"},
 		"200": {`{"count":99}`, `"TOO_SLOW"`, `"after":"99"`, "event: complete"},
 	} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
-			"/graphql?query=subscription{count(to:"+to+")}", nil)
-		r.Header.Set("Accept", mediaEvents)
-		w := httptest.NewRecorder()
-		b.ServeHTTP(deadlines{w}, r)
-		got := w.Body.String()
+		query := "/graphql?query=subscription{count(to:" + to + ")}"
+		got := transporttest.Serve(t, b, "GET", query, "", "Accept", mediaEvents).Body.String()
 		for _, part := range want {
 			if !strings.Contains(got, part) {
 				t.Errorf("%s: no %s in %s", to, part, got)
@@ -65,8 +61,7 @@ func TestSlots_BoundEachSubjectAndAll(t *testing.T) {
 	}
 }
 
-// TestCaller_IsAttachedAndLimited checks that a request reaches its budgets and resolvers with its
-// caller.
+// TestCaller_IsAttachedAndLimited checks that a request reaches its budgets and resolvers with its caller.
 func TestCaller_IsAttachedAndLimited(t *testing.T) {
 	t.Parallel()
 	spent := map[string]int64{}
@@ -81,13 +76,13 @@ func TestCaller_IsAttachedAndLimited(t *testing.T) {
 		}
 	}
 	b := setup(t, func(c *Config) { c.Requests, c.Cost = budget("requests"), budget("cost") })
-	if r := b.post(t, "{ __typename }"); r.codes() != "" || r.header.Get("RateLimit") != `"requests";r=4;t=0` ||
-		!strings.HasPrefix(r.header.Get("RateLimit-Policy"), `"requests";q=5;w=`) {
-		t.Errorf("%v %s", r.header, r.text)
+	if r := b.post(t, "{ __typename }"); r.Codes() != "" || r.Header.Get("RateLimit") != `"requests";r=4;t=0` ||
+		!strings.HasPrefix(r.Header.Get("RateLimit-Policy"), `"requests";q=5;w=`) {
+		t.Errorf("%v %s", r.Header, r.Text)
 	}
 	if r := b.post(t, "{ a: __typename b: __typename c: __typename d: __typename e: __typename "+
-		"}"); r.codes() != "RATE_LIMITED" {
-		t.Errorf("too expensive: %s", r.text)
+		"}"); r.Codes() != "RATE_LIMITED" {
+		t.Errorf("too expensive: %s", r.Text)
 	}
 	for range 4 {
 		b.send(t, member, http.MethodGet, "/?query={__typename}", "", "", mediaGraphQL)
@@ -101,16 +96,14 @@ func TestCaller_IsAttachedAndLimited(t *testing.T) {
 func TestHandler_LogsAndHidesInternalErrors(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?query={fail{id}}", nil)
-	r.Header.Set("X-Request-Id", "request-2")
-	w := httptest.NewRecorder()
-	b.ServeHTTP(w, r)
+	w := transporttest.Serve(t, b, "GET", "/?query={fail{id}}", "", "X-Request-Id", "request-2")
 	if got := w.Body.String(); !strings.Contains(got, `"INTERNAL"`) || strings.Contains(got, "broken") {
 		t.Errorf("%s", got)
 	}
-	if log := b.log.String(); !strings.Contains(log, "input: broken") ||
-		!strings.Contains(log, "request_id=request-2") {
-		t.Errorf("%s", log)
+	log, id := b.log.String(), "request_id=request-2"
+	if operations := transporttest.Operations(log); len(operations) != 1 || !strings.HasSuffix(operations[0], id) ||
+		strings.Count(log, id) != 2 || !strings.Contains(log, "input: broken") {
+		t.Errorf("want the operation and its cause with the request's ID: %s", b.log)
 	}
 }
 

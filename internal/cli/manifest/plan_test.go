@@ -34,10 +34,21 @@ func marked(e *Existing) {
 	e.Metadata = append(e.Metadata, &linkfield.Pair{Key: "replaced", Value: "a"})
 }
 
+func gated(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} }
+
+// existing returns a link for each change.
+func existing(changes ...func(*Existing)) (all []*Existing) {
+	for _, change := range changes {
+		all = append(all, link(change))
+	}
+	return all
+}
+
 // TestNewPlan_Compares links of a file with links that exist.
 func TestNewPlan_Compares(t *testing.T) {
 	t.Parallel()
 	const plain = `{key: a, url: "https://example.com/"}`
+	const open = `{key: a, url: "https://example.com/", `
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	for name, c := range map[string]struct {
 		links    string
@@ -49,79 +60,71 @@ func TestNewPlan_Compares(t *testing.T) {
 		"create": {plain, nil, false,
 			`CREATE site/a url:null>"https://example.com/" strategy:null>"RANDOM" redirectStatus:null>302 ` +
 				`metadata:null>[{"key":"owner","value":"site"}]; 0 unchanged`},
-		"unchanged": {plain, []*Existing{link(nil)}, true, "1 unchanged"},
-		"a value": {`{key: a, url: "https://example.com/", title: T}`, []*Existing{link(nil)}, false,
-			`UPDATE site/a title:null>"T"; 0 unchanged`},
-		"a value removed": {plain, []*Existing{link(func(e *Existing) { e.Archived, e.Tags = true, []string{"x"} })},
+		"unchanged": {plain, existing(nil), true, "1 unchanged"},
+		"a value":   {open + `title: T}`, existing(nil), false, `UPDATE site/a title:null>"T"; 0 unchanged`},
+		"a value removed": {plain, existing(func(e *Existing) { e.Archived, e.Tags = true, []string{"x"} }),
 			false, `UPDATE site/a tags:["x"]>null archived:true>null; 0 unchanged`},
-		"default status": {plain, []*Existing{link(func(e *Existing) { e.RedirectStatus = 301 })}, false,
+		"default status": {plain, existing(func(e *Existing) { e.RedirectStatus = 301 }), false,
 			"UPDATE site/a redirectStatus:301>302; 0 unchanged"},
-		"same instant": {`{key: a, url: "https://example.com/", expiresAt: 2030-01-02T02:04:05.0000001Z}`,
-			[]*Existing{link(func(e *Existing) { e.ExpiresAt = &at })}, false, "1 unchanged"},
-		"routing": {`{key: a, url: "https://example.com/", routing: {bots: BLOCK}}`,
-			[]*Existing{link(func(e *Existing) { e.Routing.ForwardPath = true })}, false,
+		"same instant": {open + `expiresAt: 2030-01-02T02:04:05.0000001Z}`,
+			existing(func(e *Existing) { e.ExpiresAt = &at }), false, "1 unchanged"},
+		"routing": {open + `routing: {bots: BLOCK}}`,
+			existing(func(e *Existing) { e.Routing.ForwardPath = true }), false,
 			`UPDATE site/a routing.forwardPath:true>null routing.bots:null>"BLOCK"; 0 unchanged`},
-		"deleted": {plain, []*Existing{link(func(e *Existing) { e.DeletedAt = &at })}, false,
+		"deleted": {plain, existing(func(e *Existing) { e.DeletedAt = &at }), false,
 			"UPDATE site/a deleted:true>false; 0 unchanged"},
-		"another strategy": {`{key: a, url: "https://example.com/", strategy: COUNTER}`, []*Existing{link(nil)},
-			false, `REPLACE site/a strategy:"RANDOM">"COUNTER"; 0 unchanged`},
-		"another code": {`{key: a, url: "https://example.com/", code: y}`, []*Existing{link(coded("x"))}, false,
+		"another strategy": {open + `strategy: COUNTER}`, existing(nil), false,
+			`REPLACE site/a strategy:"RANDOM">"COUNTER"; 0 unchanged`},
+		"another code": {open + `code: y}`, existing(coded("x")), false,
 			`REPLACE site/a code:"x">"y"; 0 unchanged`},
-		"spelling of a code": {`{key: a, url: "https://example.com/", code: PromO}`, []*Existing{link(coded("promo"))},
-			false, "1 unchanged"},
-		"code of a domain": {`{key: a, url: "https://example.com/", code: É, domainId: folds}`,
-			[]*Existing{link(func(e *Existing) { coded("é")(e); e.Domain = &reference{"folds"} })}, false,
-			"1 unchanged"},
-		"case in a domain": {`{key: a, url: "https://example.com/", code: É, domainId: exact}`,
-			[]*Existing{link(func(e *Existing) { coded("é")(e); e.Domain = &reference{"exact"} })}, false,
+		"spelling of a code": {open + `code: PromO}`, existing(coded("promo")), false, "1 unchanged"},
+		"code of a domain": {open + `code: É, domainId: folds}`,
+			existing(func(e *Existing) { coded("é")(e); e.Domain = &reference{"folds"} }), false, "1 unchanged"},
+		"case in a domain": {open + `code: É, domainId: exact}`,
+			existing(func(e *Existing) { coded("é")(e); e.Domain = &reference{"exact"} }), false,
 			`REPLACE site/a code:"é">"É"; 0 unchanged`},
-		"another domain": {`{key: a, url: "https://example.com/", domainId: exact}`, []*Existing{link(nil)}, false,
+		"another domain": {open + `domainId: exact}`, existing(nil), false,
 			`REPLACE site/a domainId:null>"exact"; 0 unchanged`},
 		"deterministic URL": {`{key: a, url: "https://example.com/b", strategy: DETERMINISTIC}`,
-			[]*Existing{link(func(e *Existing) { e.Strategy = deterministic })}, false,
+			existing(func(e *Existing) { e.Strategy = deterministic }), false,
 			`REPLACE site/a url:"https://example.com/">"https://example.com/b"; 0 unchanged`},
 		"deterministic spelling": {`{key: a, url: "https://EXAMPLE.com/", strategy: DETERMINISTIC}`,
-			[]*Existing{link(func(e *Existing) { e.Strategy = deterministic })}, false,
+			existing(func(e *Existing) { e.Strategy = deterministic }), false,
 			`UPDATE site/a url:"https://example.com/">"https://EXAMPLE.com/"; 0 unchanged`},
 		"adopted": {`{key: b, url: "https://example.com/", code: x}`,
-			[]*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = "" })}, true,
+			existing(func(e *Existing) { coded("x")(e); e.ExternalID = "" }), true,
 			`UPDATE site/b externalId:null>"site/b"; 0 unchanged`},
-		"renamed": {`{key: b, url: "https://example.com/", code: x}`, []*Existing{link(coded("x"))}, true,
+		"renamed": {`{key: b, url: "https://example.com/", code: x}`, existing(coded("x")), true,
 			`UPDATE site/b externalId:"site/a">"site/b"; 0 unchanged`},
 		"code of another owner": {`{key: b, url: "https://example.com/", code: x}`,
-			[]*Existing{link(func(e *Existing) { coded("x")(e); e.ExternalID = "crm/1" })}, true,
+			existing(func(e *Existing) { coded("x")(e); e.ExternalID = "crm/1" }), true,
 			`"b": the link with this code has the external id "crm/1"`},
-		"same code twice": {plain[:len(plain)-1] + ", code: x}\n- {key: b, url: \"https://example.com/b\", code: X}",
+		"same code twice": {open + "code: x}\n- {key: b, url: \"https://example.com/b\", code: X}",
 			nil, false, `"a" and "b" have the same code`},
-		"exchanged codes": {`{key: a, url: "https://example.com/", code: y}` + "\n- " +
-			`{key: b, url: "https://example.com/", code: x}`,
-			[]*Existing{link(coded("x")),
-				link(func(e *Existing) { coded("y")(e); e.ID, e.ExternalID = "lnk_b", "site/b" })}, true,
+		"exchanged codes": {open + "code: y}\n- {key: b, url: \"https://example.com/\", code: x}",
+			existing(coded("x"), func(e *Existing) { coded("y")(e); e.ID, e.ExternalID = "lnk_b", "site/b" }), true,
 			`REPLACE site/a code:"x">"y"; REPLACE site/b code:"y">"x"; 0 unchanged`},
-		"unlisted":       {"", []*Existing{link(nil)}, false, "0 unchanged, 1 unlisted"},
-		"pruned":         {"", []*Existing{link(nil)}, true, "DELETE site/a; 0 unchanged"},
-		"pruned already": {"", []*Existing{link(func(e *Existing) { e.DeletedAt = &at })}, true, "0 unchanged"},
-		"not the owner's": {"", []*Existing{link(func(e *Existing) { e.ExternalID = "sites/a" }),
-			link(func(e *Existing) { e.ExternalID = "" })}, true, "0 unchanged"},
-		"left by a replacement": {`{key: a, url: "https://example.com/", strategy: COUNTER}`,
-			[]*Existing{link(marked), link(func(e *Existing) {
-				e.ID, e.Strategy = "lnk_new", "COUNTER"
-			})}, false, "DELETE site/a; 1 unchanged"},
-		"replacement undone": {plain, []*Existing{link(marked)}, false,
+		"unlisted":       {"", existing(nil), false, "0 unchanged, 1 unlisted"},
+		"pruned":         {"", existing(nil), true, "DELETE site/a; 0 unchanged"},
+		"pruned already": {"", existing(func(e *Existing) { e.DeletedAt = &at }), true, "0 unchanged"},
+		"not the owner's": {"", existing(func(e *Existing) { e.ExternalID = "sites/a" },
+			func(e *Existing) { e.ExternalID = "" }), true, "0 unchanged"},
+		"left by a replacement": {open + `strategy: COUNTER}`,
+			existing(marked, func(e *Existing) { e.ID, e.Strategy = "lnk_new", "COUNTER" }), false,
+			"DELETE site/a; 1 unchanged"},
+		"replacement undone": {plain, existing(marked), false,
 			`UPDATE site/a metadata:[{"key":"owner","value":"site"},{"key":"replaced",` +
 				`"value":"a"}]>[{"key":"owner","value":"site"}] externalId:null>"site/a"; 0 unchanged`},
-		"mark of a key without a link": {"", []*Existing{link(marked)}, false, "0 unchanged, 1 unlisted"},
-		"password kept": {plain,
-			[]*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
-		"password demanded": {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}",
-			[]*Existing{link(nil)}, false, `"a": routing.gate.hasPassword demands a password`},
-		"password of a new link": {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}", nil, false,
+		"mark of a key without a link": {"", existing(marked), false, "0 unchanged, 1 unlisted"},
+		"password kept":                {plain, existing(gated), false, "1 unchanged"},
+		"password demanded": {open + `routing: {gate: {hasPassword: true}}}`,
+			existing(nil), false, `"a": routing.gate.hasPassword demands a password`},
+		"password of a new link": {open + `routing: {gate: {hasPassword: true}}}`, nil, false,
 			`"a": routing.gate.hasPassword demands a password`},
-		"password would be lost": {`{key: a, url: "https://example.com/", code: y}`,
-			[]*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false,
+		"password would be lost": {open + `code: y}`, existing(gated), false,
 			`"a": the link has a password, which a replacement would not have`},
-		"password that is wanted": {plain[:len(plain)-1] + ", routing: {gate: {hasPassword: true}}}",
-			[]*Existing{link(func(e *Existing) { e.Routing.Gate = &Gate{HasPassword: true} })}, false, "1 unchanged"},
+		"password that is wanted": {open + `routing: {gate: {hasPassword: true}}}`, existing(gated), false,
+			"1 unchanged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
