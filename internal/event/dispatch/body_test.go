@@ -65,29 +65,6 @@ func (b *bundle) last(t *testing.T, r *receiver, n int) request {
 	return got[n-1]
 }
 
-// TestDispatcher_BoundsBatchesOfClicks renders clicks that do not fit into one body.
-func TestDispatcher_BoundsBatchesOfClicks(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		b.dispatcher.Renderer = renderer{click: 3 * kib}
-		b.create(t, r.URL, audit.LinkClicked)
-		b.recorder(t)(100, b.m)
-		b.run(t)
-		until(t, "all clicks arrive", func() bool {
-			seen := 0
-			for _, request := range r.got() {
-				if len(request.body) > 128*kib {
-					t.Fatalf("a body of %d bytes", len(request.body))
-				}
-				seen += strings.Count(request.body, `"id"`)
-			}
-			return seen == 100
-		})
-		if n := len(r.got()); n != 3 { // 42 clicks fit into 128 KiB
-			t.Errorf("%d batches", n)
-		}
-	})
-}
-
 // TestDispatcher_RendersEachAttempt changes the rendering between the attempts of a delivery, and
 // reports the problem of a selection until the next rendering.
 func TestDispatcher_RendersEachAttempt(t *testing.T) {
