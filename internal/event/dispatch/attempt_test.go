@@ -26,42 +26,31 @@ var schedule = []time.Duration{
 	14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-// failAll makes all attempts of the only delivery, which fail, each when it is due. before is
-// called before the last.
-func (b *bundle) failAll(t *testing.T, w *webhook.Webhook, before func()) {
-	t.Helper()
-	for i, pause := range schedule {
-		delivery := b.delivery(t, w)
-		wait := delivery.DueAt.Sub(b.clock.Now())
-		if diff := wait - pause; diff < -pause/10 || diff > pause/10 {
-			t.Errorf("attempt %d after %s, want %s", i+1, wait, pause)
-		}
-		b.clock.advance(wait)
-		if i == len(schedule)-1 {
-			before()
-		}
-		b.send(t, w)
-		if got := b.delivery(t, w).Tries; got != i+1 {
-			t.Fatalf("%d attempts, want %d", got, i+1)
-		}
-	}
-}
-
-// TestDispatcher_FollowsTheSchedule fails the ten attempts of a delivery.
+// TestDispatcher_FollowsTheSchedule fails the ten attempts of a delivery, each when it is due.
 func TestDispatcher_FollowsTheSchedule(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
 		r.respond(status(http.StatusBadGateway))
-		b.write(t, audit.LinkUpdated, newLinkID())
-		b.readEvents(t, w)
-		b.failAll(t, w, func() {
-			if got := b.reload(t, w.ID); got.Status != webhook.Active || got.FailingSince == nil ||
-				!got.FailingSince.Equal(dbtest.Noon) {
-				t.Errorf("before the last attempt: %s, failing since %v", got.Status, got.FailingSince)
+		b.pending(t, w)
+		for i, pause := range schedule {
+			wait := b.delivery(t, w).DueAt.Sub(b.clock.Now())
+			if diff := wait - pause; diff < -pause/10 || diff > pause/10 {
+				t.Errorf("attempt %d after %s, want %s", i+1, wait, pause)
 			}
-		})
+			b.clock.advance(wait)
+			if got := b.reload(t, w.ID); got.Status != webhook.Active || i > 0 && !got.FailingSince.Equal(dbtest.Noon) {
+				t.Errorf("before attempt %d: %s, failing since %v", i+1, got.Status, got.FailingSince)
+			}
+			b.send(t, w)
+			if got := b.delivery(t, w); got.Tries != i+1 || got.ClickCount() != nil {
+				t.Fatalf("%d attempts, want %d, clicks %v", got.Tries, i+1, got.ClickCount())
+			}
+		}
 		if got := b.delivery(t, w); got.Status != webhook.Failed || b.reload(t, w.ID).Status != webhook.Disabled {
 			t.Errorf("the delivery is %s", got.Status)
+		}
+		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Active)})
+		if got := b.delivery(t, w); got.Status != webhook.Waiting || got.Tries != 0 || !got.DueAt.Equal(b.clock.Now()) {
+			t.Errorf("when the webhook is active again: %+v", got)
 		}
 		attempts := must.Value(b.Webhooks.AttemptsOf(t.Context(), b.m, b.delivery(t, w).ID))(t)
 		for _, list := range attempts {
@@ -73,41 +62,30 @@ func TestDispatcher_FollowsTheSchedule(t *testing.T) {
 	})
 }
 
-// TestDispatcher_StaysActiveAfterASuccess delivers another event before the last attempt.
+// TestDispatcher_StaysActiveAfterASuccess between the first and the last attempt of a delivery.
 func TestDispatcher_StaysActiveAfterASuccess(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
-		r.respond(status(http.StatusBadGateway))
-		b.write(t, audit.LinkUpdated, newLinkID())
-		b.readEvents(t, w)
-		b.failAll(t, w, func() {
-			r.respond(nil)
-			must.Value(b.DB.NewRaw("UPDATE webhook_deliveries SET due_at = ?", b.clock.Now().Add(time.Hour)).
-				Exec(db.AsSystem(t.Context())))(t)
-			other := b.write(t, audit.LinkUpdated, newLinkID())
-			until(t, "the other event has a delivery", func() bool {
-				must.NoError(t, b.dispatcher.ReadEvents(t.Context(), w.ID))
-				return b.waiting(t, w) == 2
-			})
-			b.send(t, w)
-			if got := b.delivered(t, w); !slices.Equal(got, []string{other}) {
-				t.Fatalf("delivered %v", got)
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
+		r.respond(func(rw http.ResponseWriter, n int) {
+			if n != 2 {
+				rw.WriteHeader(http.StatusBadGateway)
 			}
-			r.respond(status(http.StatusBadGateway))
-			b.clock.advance(time.Hour)
-			must.Value(b.DB.NewRaw("DELETE FROM webhook_deliveries WHERE event_id = ?", other).
-				Exec(db.AsSystem(t.Context())))(t)
 		})
-		if got := b.delivery(t, w); got.Status != webhook.Failed || b.reload(t, w.ID).Status != webhook.Active {
-			t.Errorf("the delivery is %s, the webhook %s", got.Status, b.reload(t, w.ID).Status)
+		for range 2 {
+			b.pending(t, w)
+			b.send(t, w)
+		}
+		b.exec(t, "UPDATE webhook_deliveries SET tries = 9 WHERE status = 'WAITING'")
+		b.clock.advance(time.Minute)
+		b.send(t, w)
+		if n, got := b.waiting(t, w), b.reload(t, w.ID).Status; n != 0 || len(r.got()) != 3 || got != webhook.Active {
+			t.Errorf("after %d requests, %d deliveries wait, and the webhook is %s", len(r.got()), n, got)
 		}
 	})
 }
 
 // TestDispatcher_RespectsRetryAfter responds with statuses and pauses.
 func TestDispatcher_RespectsRetryAfter(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
 		for name, c := range map[string]struct {
 			status int
 			after  string
@@ -125,37 +103,13 @@ func TestDispatcher_RespectsRetryAfter(t *testing.T) {
 				rw.Header().Set("Retry-After", c.after)
 				rw.WriteHeader(c.status)
 			})
-			b.write(t, audit.LinkUpdated, newLinkID())
-			b.readEvents(t, w)
+			b.pending(t, w)
 			b.send(t, w)
 			got := b.delivery(t, w).DueAt.Sub(b.clock.Now())
 			if got < c.want-c.want/10 || got > c.want+c.want/10 || c.want >= time.Hour && got != c.want {
 				t.Errorf("%s: due after %s, want %s", name, got, c.want)
 			}
-			must.Value(b.DB.NewRaw("DELETE FROM webhook_deliveries WHERE 1 = 1").Exec(db.AsSystem(t.Context())))(t)
-		}
-	})
-}
-
-// TestDispatcher_RepeatsLostAttempts claims on a node that dies: another node sends after two
-// minutes.
-func TestDispatcher_RepeatsLostAttempts(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
-		want := []string{b.write(t, audit.LinkUpdated, newLinkID())}
-		b.readEvents(t, w)
-		if n, err := b.newDispatcher(b.dispatcher.Log).Claim(t.Context(), w.ID); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-		for _, c := range []struct {
-			after time.Duration
-			want  []string
-		}{{2*time.Minute - time.Second, nil}, {time.Second, want}} {
-			b.clock.advance(c.after)
-			b.send(t, w)
-			if got := r.ids(); !slices.Equal(got, c.want) {
-				t.Errorf("%v, want %v", got, c.want)
-			}
+			b.exec(t, "DELETE FROM webhook_deliveries WHERE 1 = 1")
 		}
 	})
 }
@@ -163,11 +117,9 @@ func TestDispatcher_RepeatsLostAttempts(t *testing.T) {
 // TestDispatcher_IgnoresAttemptsAfterTheClaim claims on a node that sends after its claim has
 // ended, and another node has failed.
 func TestDispatcher_IgnoresAttemptsAfterTheClaim(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
 		r.respond(status(http.StatusBadGateway))
-		b.write(t, audit.LinkUpdated, newLinkID())
-		b.readEvents(t, w)
+		b.pending(t, w)
 		sendLate := must.Value(b.newDispatcher(b.dispatcher.Log).ClaimForLater(t.Context(), w.ID))(t)
 		b.clock.advance(2 * time.Minute)
 		b.send(t, w)
@@ -210,14 +162,11 @@ func TestDispatcher_BoundsResponses(t *testing.T) {
 
 // TestDispatcher_ClassifiesTimeouts has a receiver respond too late.
 func TestDispatcher_ClassifiesTimeouts(t *testing.T) {
-	t.Parallel()
-	config := dispatch.ClientConfig(outbound.Config{})
-	if config.Timeout != 15*time.Second || !config.NoRedirects || config.MaxHeaderBytes != 4<<10 {
-		t.Errorf("%+v", config)
-	}
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
+		config := dispatch.ClientConfig(outbound.Config{})
+		if config.Timeout != 15*time.Second || !config.NoRedirects || config.MaxHeaderBytes != 4<<10 {
+			t.Errorf("%+v", config)
+		}
 		release := make(chan struct{})
 		defer close(release)
 		r.respond(func(http.ResponseWriter, int) { <-release })
@@ -229,30 +178,11 @@ func TestDispatcher_ClassifiesTimeouts(t *testing.T) {
 	})
 }
 
-// TestDispatcher_ChecksURLsOfAttempts blocks the host of a webhook after the webhook was created.
-func TestDispatcher_ChecksURLsOfAttempts(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
-		must.Value(b.Blocklist.Block(t.Context(), "127.0.0.1", ""))(t)
-		b.write(t, audit.LinkUpdated, newLinkID())
-		b.readEvents(t, w)
-		b.send(t, w)
-		deliveryID := b.delivery(t, w).ID
-		attempts, err := b.Webhooks.AttemptsOf(t.Context(), b.m, deliveryID)
-		if err != nil || len(attempts[deliveryID]) != 1 || *attempts[deliveryID][0].Error != webhook.RefusedError ||
-			len(r.got()) > 0 {
-			t.Errorf("%+v, %d requests, %v", attempts, len(r.got()), err)
-		}
-	})
-}
-
 // TestStore_ContinuesAfterAPause has events of more than 30 days, waiting deliveries and a backlog.
 func TestStore_ContinuesAfterAPause(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
 		r.respond(status(http.StatusBadGateway))
-		waiting := b.write(t, audit.LinkUpdated, newLinkID())
-		b.readEvents(t, w)
+		waiting := b.pending(t, w)
 		b.send(t, w)
 		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Paused)})
 		b.write(t, audit.LinkUpdated, newLinkID())
@@ -280,57 +210,17 @@ func TestStore_ContinuesAfterAPause(t *testing.T) {
 	})
 }
 
-// TestStore_StartsWaitingDeliveriesAgain activates a webhook whose last attempt, of another
-// delivery, has succeeded.
-func TestStore_StartsWaitingDeliveriesAgain(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
-		r.respond(status(http.StatusBadGateway))
-		b.write(t, audit.LinkUpdated, newLinkID())
-		b.readEvents(t, w)
-		b.send(t, w)
-		b.exec(t, "UPDATE webhooks SET failing_since = NULL")
-		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Paused)})
-		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Active)})
-		if got := b.delivery(t, w); got.Tries != 0 || !got.DueAt.Equal(b.clock.Now()) {
-			t.Errorf("%d tries, due at %s", got.Tries, got.DueAt)
-		}
-	})
-}
-
-// TestStore_SkipsWaitingDeliveries skips the backlog of a webhook with a waiting delivery.
-func TestStore_SkipsWaitingDeliveries(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
-		b.write(t, audit.LinkUpdated, newLinkID())
-		b.readEvents(t, w)
-		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Active), SkipBacklog: true})
-		if err := b.dispatcher.SendNext(t.Context(), w.ID, w.Host); err != nil || len(r.got()) > 0 {
-			t.Errorf("%d requests, %v", len(r.got()), err)
-		}
-		if got := b.delivery(t, w).Status; got != webhook.Skipped {
-			t.Errorf("the delivery is %s", got)
-		}
-	})
-}
-
 // TestDispatcher_RedeliversFailed repeats the failed deliveries only.
 func TestDispatcher_RedeliversFailed(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
-		failed := b.write(t, audit.LinkUpdated, newLinkID())
-		b.write(t, audit.LinkUpdated, newLinkID())
-		b.run(t)
-		until(t, "both are delivered", func() bool { return len(b.delivered(t, w)) == 2 })
-		_, err := b.DB.NewRaw("UPDATE webhook_deliveries SET status = 'FAILED' WHERE event_id = ?", failed).
-			Exec(db.AsSystem(t.Context()))
-		must.NoError(t, err)
-		n, err := b.Webhooks.Redeliver(t.Context(), b.m, w.ID, webhook.Redelivery{Failed: true})
-		if n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-		until(t, "it is delivered again", func() bool { return len(r.got()) == 3 && len(b.delivered(t, w)) == 2 })
-		if got := r.ids(); got[2] != failed {
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
+		failed := b.pending(t, w)
+		b.send(t, w)
+		b.exec(t, "UPDATE webhook_deliveries SET status = 'FAILED'")
+		b.pending(t, w)
+		b.send(t, w)
+		must.Value(b.Webhooks.Redeliver(t.Context(), b.m, w.ID, webhook.Redelivery{Failed: true}))(t)
+		b.send(t, w)
+		if got := r.ids(); len(got) != 3 || got[2] != failed || len(b.delivered(t, w)) != 2 {
 			t.Errorf("redelivered %v, want %s", got, failed)
 		}
 	})
@@ -338,20 +228,14 @@ func TestDispatcher_RedeliversFailed(t *testing.T) {
 
 // TestDispatcher_LimitsRedelivery has a range with more than 10,000 events.
 func TestDispatcher_LimitsRedelivery(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
 		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Paused)})
-		var events []*audit.Event
-		for range 10_001 {
-			events = append(events, audit.New(b.m.ID(), "", audit.LinkUpdated, newLinkID(), nil, b.clock.Now()))
-		}
-		b.writeEvents(t, events[:10_000]...)
+		b.writeEvents(t, b.updates(10_000)...)
 		span := webhook.Redelivery{From: new(dbtest.Noon.Add(-time.Hour)), To: new(dbtest.Noon.Add(time.Hour))}
 		until(t, "the events are final", func() bool {
-			n := must.Value(b.Webhooks.Redeliver(t.Context(), b.m, w.ID, span))(t)
-			return n == 10_000
+			return must.Value(b.Webhooks.Redeliver(t.Context(), b.m, w.ID, span))(t) == 10_000
 		})
-		b.writeEvents(t, events[10_000:]...)
+		b.write(t, audit.LinkUpdated, newLinkID())
 		until(t, "one more is refused", func() bool {
 			_, err := b.Webhooks.Redeliver(t.Context(), b.m, w.ID, span)
 			return err != nil
@@ -360,37 +244,32 @@ func TestDispatcher_LimitsRedelivery(t *testing.T) {
 }
 
 // TestStore_ContinuesAfterARestore restores into another cluster, whose transactions have other
-// numbers.
+// numbers. It can be interrupted and repeated.
 func TestStore_ContinuesAfterARestore(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, r := setup(t, d), newReceiver(t)
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
+		b.write(t, audit.LinkUpdated, newLinkID())
+		until(t, "the event before the webhook is final", func() bool { return b.isFinal(t, 1) })
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
-		want := []string{b.write(t, audit.LinkUpdated, newLinkID())}
-		b.readEvents(t, w)
+		want := []string{b.pending(t, w)}
 		b.send(t, w)
 		want = append(want, b.write(t, audit.LinkUpdated, newLinkID()))
-		until(t, "the events are final", func() bool { return b.isFinal(t, 2) })
-		ctx := db.AsSystem(t.Context())
-		if d.Kind == db.Postgres { // the other cluster has fewer transactions
-			must.Value(d.NewRaw("UPDATE webhooks SET click_xid = click_xid + 1000000000").Exec(ctx))(t)
+		until(t, "the events are final", func() bool { return b.isFinal(t, 3) })
+		late, _ := b.create(t, newReceiver(t).URL, audit.LinkUpdated)
+		if b.DB.Kind == db.Postgres { // the other cluster has fewer transactions
+			b.exec(t, "UPDATE webhooks SET click_xid = click_xid + 1000000000")
 		}
-		restore := func(ctx context.Context) error {
-			if err := b.Webhooks.AfterRestore(ctx); err != nil {
-				return err
-			}
-			return audit.AfterRestore(ctx, d)
-		}
-		for range 2 { // it can be repeated
-			must.NoError(t, restore(t.Context()))
+		for range 2 {
+			must.NoError(t, b.Webhooks.AfterRestore(t.Context()))
+			must.NoError(t, b.Webhooks.AfterRestore(t.Context()))
+			must.NoError(t, audit.AfterRestore(t.Context(), b.DB))
 		}
 		head, err := b.Webhooks.Clicks.Head(t.Context())
-		if got := b.reload(t, w.ID); err != nil || d.Kind == db.Postgres && got.Clicks.XID > head.XID {
+		if got := b.reload(t, w.ID); err != nil || b.DB.Kind == db.Postgres && got.Clicks.XID > head.XID {
 			t.Errorf("the position among clicks is %d, the newest transaction %d, %v", got.Clicks.XID, head.XID, err)
 		}
 		b.run(t)
 		want = append(want, b.write(t, audit.LinkUpdated, newLinkID()))
-		until(t, "all are delivered", func() bool { return len(b.delivered(t, w)) == len(want) })
+		until(t, "all are delivered", func() bool { return len(b.delivered(t, w))+len(b.delivered(t, late)) == 4 })
 		got := r.ids()
 		slices.Sort(got)
 		slices.Sort(want)
@@ -408,4 +287,45 @@ func (b *bundle) delivery(t *testing.T, w *webhook.Webhook) *webhook.Delivery {
 		t.Fatal(len(p.Items), err)
 	}
 	return p.Items[0]
+}
+
+// TestDispatcher_FreesConnections sends to a webhook whose URL changed after it was found due, and
+// fails a claim.
+func TestDispatcher_FreesConnections(t *testing.T) {
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
+		w, _ := b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
+		want := []string{b.pending(t, w)}
+		b.update(t, w, webhook.Change{URL: optional.Set(r.URL)})
+		must.NoError(t, b.dispatcher.SendNext(t.Context(), w.ID, "former.example"))
+		if got := r.ids(); !slices.Equal(got, want) {
+			t.Errorf("sent %v, want %v", got, want)
+		}
+		if got := b.dispatcher.InFlight(); got > 0 {
+			t.Errorf("%d requests after the end", got)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := b.dispatcher.SendNext(ended, w.ID, "former.example"); err == nil {
+			t.Error("the claim did not fail")
+		}
+		if got := b.dispatcher.InFlight(); got > 0 {
+			t.Errorf("%d requests after a failed claim", got)
+		}
+	})
+}
+
+// TestDispatcher_StartsNoAttemptAfterItsEnd delivers after the last interrupt: the delivery waits
+// for other nodes.
+func TestDispatcher_StartsNoAttemptAfterItsEnd(t *testing.T) {
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
+		want := []string{b.pending(t, w)}
+		must.NoError(t, b.dispatcher.DeliverLate(t.Context(), w.ID))
+		if got := r.ids(); len(got) > 0 {
+			t.Errorf("sent %v", got)
+		}
+		must.NoError(t, b.newDispatcher(b.dispatcher.Log).SendNext(t.Context(), w.ID, "127.0.0.1"))
+		if got := r.ids(); !slices.Equal(got, want) {
+			t.Errorf("another node sent %v, want %v", got, want)
+		}
+	})
 }

@@ -6,7 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -39,53 +39,46 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// plain renders ids.
-type plain struct{}
-
-func (plain) Event(
-	_ context.Context, _ workspace.Membership, _ *string, e *audit.Event,
-) (json.RawMessage, string, error) {
-	data, err := json.Marshal(map[string]any{"id": e.ID, "link": e.TargetID})
-	return data, "", err
+// renderer renders ids, with texts of given sizes. One below 0 is too large.
+type renderer struct {
+	selected, changes, normal, click int
+	// problem is that of selections.
+	problem string
+	// before is called before an event or a batch of clicks is rendered.
+	before func(ctx context.Context, m workspace.Membership, messageID string) error
 }
 
-func (plain) Clicks(
-	_ context.Context, _ workspace.Membership, clicks []*click.Click,
-) (data []json.RawMessage, err error) {
-	for _, c := range clicks {
-		text, err := json.Marshal(map[string]any{"id": c.PublicID()})
-		if err != nil {
-			return nil, err
-		}
-		data = append(data, text)
-	}
-	return data, nil
-}
-
-// failing renders as plain, except for a workspace: its events panic, and its clicks return an
-// error.
-type failing struct {
-	plain
-
-	workspaceID string
-}
-
-var errRender = errors.New("rendering failed")
-
-func (f failing) Event(
+func (r renderer) Event(
 	ctx context.Context, m workspace.Membership, selection *string, e *audit.Event,
 ) (json.RawMessage, string, error) {
-	if m.ID() == f.workspaceID {
-		panic(errRender)
+	size := r.normal
+	if selection != nil {
+		size = r.selected
+	} else if e.Changes != nil {
+		size = r.changes
 	}
-	return f.plain.Event(ctx, m, selection, e)
+	if err := r.begin(ctx, m, e.ID); err != nil || size < 0 {
+		return nil, "", err
+	}
+	data, err := json.Marshal(map[string]any{"id": e.ID, "link": e.TargetID, "text": strings.Repeat("x", size)})
+	return data, r.problem, err
 }
 
-func (f failing) Clicks(ctx context.Context, m workspace.Membership, clicks []*click.Click) ([]json.RawMessage, error) {
-	if m.ID() == f.workspaceID {
-		return nil, errRender
+func (r renderer) Clicks(
+	ctx context.Context, m workspace.Membership, clicks []*click.Click,
+) (data []json.RawMessage, err error) {
+	for _, c := range clicks {
+		text := fmt.Sprintf(`{"id":%q,"text":%q}`, c.PublicID(), strings.Repeat("x", r.click))
+		data = append(data, json.RawMessage(text))
 	}
-	return f.plain.Clicks(ctx, m, clicks)
+	return data, r.begin(ctx, m, clicks[0].PublicID())
+}
+
+func (r renderer) begin(ctx context.Context, m workspace.Membership, messageID string) error {
+	if r.before == nil {
+		return nil
+	}
+	return r.before(ctx, m, messageID)
 }
 
 // clock is an injected clock.
@@ -198,8 +191,8 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	c := must.Value(config.Parse(map[string]string{
 		"LINKFORGE_PUBLIC_URL": "http://sho.rt", "LINKFORGE_OUTBOUND_ALLOW": "127.0.0.1",
-		"LINKFORGE_RATE_LIMITS": "off",
-		"LINKFORGE_JWT_SECRET":  strings.Repeat("j", 32), "LINKFORGE_CODE_SECRET": strings.Repeat("c", 32),
+		"LINKFORGE_RATE_LIMITS": "off", "LINKFORGE_JWT_SECRET": strings.Repeat("j", 32),
+		"LINKFORGE_CODE_SECRET":    strings.Repeat("c", 32),
 		"LINKFORGE_ENCRYPTION_KEY": strings.Repeat("0a", 32),
 	}, config.Checks{}))(t)
 	b := &bundle{clock: &clock{now: dbtest.Noon}, mails: &mails{}}
@@ -228,14 +221,22 @@ func eachReceiving(t *testing.T, test func(t *testing.T, b *bundle, r *receiver)
 	})
 }
 
+// eachSending runs a test as eachReceiving does, with a webhook of LINK_UPDATED.
+func eachSending(t *testing.T, test func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook)) {
+	t.Helper()
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
+		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+		test(t, b, r, w)
+	})
+}
+
 // newDispatcher returns a dispatcher of another node.
 func (b *bundle) newDispatcher(log *slog.Logger) *dispatch.Dispatcher {
 	return dispatch.New(dispatch.Config{
 		Store: b.Webhooks, Client: outbound.NewClient(dispatch.ClientConfig(outbound.Config{
 			Allow: func(a netip.Addr) bool { return outbound.Public(a) || a == netip.MustParseAddr("127.0.0.1") },
 		})),
-		Workspaces: b.Workspaces, Renderer: plain{}, Mail: b.mails, Limits: b.Limits,
-		Log: log,
+		Workspaces: b.Workspaces, Renderer: renderer{}, Mail: b.mails, Limits: b.Limits, Log: log,
 	})
 }
 
@@ -308,13 +309,29 @@ func (b *bundle) writeEvents(t *testing.T, events ...*audit.Event) {
 	}))
 }
 
-// readEvents creates the deliveries of all events that have been written.
-func (b *bundle) readEvents(t *testing.T, w *webhook.Webhook) {
+// readEvents creates the deliveries of events that have been written, until n wait.
+func (b *bundle) readEvents(t *testing.T, w *webhook.Webhook, n int64) {
 	t.Helper()
 	until(t, "the events have deliveries", func() bool {
 		must.NoError(t, b.dispatcher.ReadEvents(t.Context(), w.ID))
-		return b.waiting(t, w) > 0
+		return b.waiting(t, w) >= n
 	})
+}
+
+// pending writes an event, creates its delivery and returns its id.
+func (b *bundle) pending(t *testing.T, w *webhook.Webhook) string {
+	t.Helper()
+	n, messageID := b.waiting(t, w), b.write(t, audit.LinkUpdated, newLinkID())
+	b.readEvents(t, w, n+1)
+	return messageID
+}
+
+// updates are n events, each about another link.
+func (b *bundle) updates(n int) (events []*audit.Event) {
+	for range n {
+		events = append(events, audit.New(b.m.ID(), "", audit.LinkUpdated, newLinkID(), nil, b.clock.Now()))
+	}
+	return events
 }
 
 // send sends the due deliveries of a webhook, and waits for the responses.
@@ -341,10 +358,8 @@ func (b *bundle) recorder(t *testing.T) func(n int, m workspace.Membership) {
 // waiting is the number of waiting deliveries of a webhook.
 func (b *bundle) waiting(t *testing.T, w *webhook.Webhook) int64 {
 	t.Helper()
-	n := must.Value(b.DB.NewSelect().Table("webhook_deliveries").Where("webhook_id = ?", w.ID).
-		Where("status = 'WAITING'").
-		Count(db.AsSystem(t.Context())))(t)
-	return n
+	return must.Value(b.DB.NewSelect().Table("webhook_deliveries").Where("webhook_id = ?", w.ID).
+		Where("status = 'WAITING'").Count(db.AsSystem(t.Context())))(t)
 }
 
 func (b *bundle) reload(t *testing.T, webhookID string) *webhook.Webhook {

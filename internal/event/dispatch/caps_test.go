@@ -2,6 +2,8 @@ package dispatch_test
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
 // TestDispatcher_LimitsRates sends while the attempts of a second are used up: the delivery waits,
@@ -31,8 +34,7 @@ func TestDispatcher_LimitsRates(t *testing.T) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		for _, ofWorkspace := range []bool{false, true} {
 			until(t, "a delivery waits", func() bool { // it is sent if the second ends before the attempt
-				b.write(t, audit.LinkUpdated, newLinkID())
-				b.readEvents(t, w)
+				b.pending(t, w)
 				sent := len(r.got())
 				b.dispatcher.UseUpRate(t.Context(), w, ofWorkspace)
 				b.send(t, w)
@@ -49,53 +51,30 @@ func TestDispatcher_LimitsRates(t *testing.T) {
 	})
 }
 
-// TestDispatcher_BoundsConnections has requests wait: a workspace has 4 to a host on a node, and a
-// webhook has 8 on all nodes.
+// TestDispatcher_BoundsConnections has requests wait: a workspace has four to a host on a node.
 func TestDispatcher_BoundsConnections(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		nodes, webhooks int
-		want            int64
-	}{
-		"of a workspace to a host":  {1, 3, 4},
-		"of all nodes to a webhook": {3, 1, 8},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				b, r := setup(t, d), newReceiver(t)
-				var open, most atomic.Int64
-				release := make(chan struct{})
-				r.respond(func(http.ResponseWriter, int) {
-					n := open.Add(1)
-					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-					}
-					<-release
-					open.Add(-1)
-				})
-				for range c.webhooks {
-					b.create(t, r.URL, audit.LinkUpdated)
-				}
-				b.exec(t, "UPDATE webhooks SET concurrency = 8")
-				for range 20 {
-					b.write(t, audit.LinkUpdated, newLinkID())
-				}
-				b.run(t)
-				for range c.nodes - 1 {
-					other := *b
-					other.dispatcher = b.newDispatcher(b.dispatcher.Log)
-					other.run(t)
-				}
-				until(t, "all connections are used", func() bool { return open.Load() >= c.want })
-				polltest.Elapse(600 * time.Millisecond) // two steps of each node
-				close(release)
-				until(t, "all are sent", func() bool { return len(r.got()) == 20*c.webhooks })
-				if most.Load() != c.want {
-					t.Errorf("%d requests at once, want %d", most.Load(), c.want)
-				}
-			})
+	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
+		var open, most atomic.Int64
+		release := make(chan struct{})
+		r.respond(func(http.ResponseWriter, int) {
+			most.Store(max(most.Load(), open.Add(1)))
+			<-release
+			open.Add(-1)
 		})
-	}
+		for range 3 {
+			b.create(t, r.URL, audit.LinkUpdated)
+		}
+		b.exec(t, "UPDATE webhooks SET concurrency = 8")
+		b.writeEvents(t, b.updates(20)...)
+		b.run(t)
+		until(t, "all connections are used", func() bool { return open.Load() >= 4 })
+		polltest.Elapse(600 * time.Millisecond) // two steps
+		close(release)
+		until(t, "all are sent", func() bool { return len(r.got()) == 60 })
+		if most.Load() != 4 {
+			t.Errorf("%d requests at once", most.Load())
+		}
+	})
 }
 
 // TestDispatcher_LimitsTests sends tests until the workspace has used its rate.
@@ -122,8 +101,7 @@ func TestDispatcher_LimitsTests(t *testing.T) {
 // TestDispatcher_TestsWithinCaps sends tests while all requests to the host, or the attempts of all
 // nodes are used up.
 func TestDispatcher_TestsWithinCaps(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
 		isRefused := func() bool {
 			_, err := b.dispatcher.Test(t.Context(), b.m, w.ID, audit.LinkUpdated)
 			if err != nil && !errs.Is(err, errs.RateLimited) {
@@ -165,27 +143,120 @@ func TestStore_LimitsWebhooks(t *testing.T) {
 	})
 }
 
-// TestDispatcher_ClaimsUpToTheConcurrency claims on two nodes, and again when claims have ended.
+// TestDispatcher_ClaimsUpToTheConcurrency claims on nodes that die, and again when claims have ended.
 func TestDispatcher_ClaimsUpToTheConcurrency(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		w, _ := b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
-		for range 20 {
-			b.write(t, audit.LinkUpdated, newLinkID())
-		}
-		until(t, "the events have deliveries", func() bool {
-			must.NoError(t, b.dispatcher.ReadEvents(t.Context(), w.ID))
-			return b.waiting(t, w) == 20
-		})
-		for i, want := range []int{2, 0} {
-			if n, err := b.newDispatcher(b.dispatcher.Log).Claim(t.Context(), w.ID); n != want || err != nil {
-				t.Errorf("claim %d: %d deliveries, want %d, %v", i+1, n, want, err)
+	eachSending(t, func(t *testing.T, b *bundle, _ *receiver, w *webhook.Webhook) {
+		b.writeEvents(t, b.updates(20)...)
+		b.readEvents(t, w, 20)
+		for i, c := range []struct {
+			after time.Duration
+			want  int
+		}{{0, 2}, {2*time.Minute - time.Second, 0}, {time.Second, 2}} {
+			b.clock.advance(c.after)
+			if n, err := b.newDispatcher(b.dispatcher.Log).Claim(t.Context(), w.ID); n != c.want || err != nil {
+				t.Errorf("claim %d: %d deliveries, want %d, %v", i+1, n, c.want, err)
 			}
 		}
-		b.clock.advance(2 * time.Minute)
-		if n, err := b.dispatcher.Claim(t.Context(), w.ID); n != 2 || err != nil {
-			t.Errorf("after the claims have ended: %d deliveries, %v", n, err)
+	})
+}
+
+// TestDispatcher_TakesTurns has webhooks of two workspaces due: those of the first have been due
+// for longer.
+func TestDispatcher_TakesTurns(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		other := *b
+		other.m = workspacetest.New(t, b.DB, "other")
+		var names, got []string
+		for i, tenant := range []*bundle{b, b, b, &other, &other} {
+			w, _ := tenant.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
+			b.exec(t, "UPDATE webhooks SET due_at = ? WHERE id = ?", dbtest.Noon.Add(time.Duration(i-9)*time.Second),
+				w.ID)
+			names = append(names, w.ID)
+		}
+		due := func() []string { return must.Value(b.dispatcher.Due(t.Context()))(t) }
+		want := []string{names[0], names[3], names[1], names[4], names[2]}
+		if got = due(); !slices.Equal(got, want) {
+			t.Errorf("due: %v, want %v", got, want)
+		}
+		must.Value(b.dispatcher.Occupy(t.Context(), names[0], 2))(t)
+		want = []string{names[3], names[4], names[0], names[1], names[2]}
+		if got = due(); !slices.Equal(got, want) {
+			t.Errorf("due with two requests of the first workspace in flight: %v, want %v", got, want)
+		}
+	})
+}
+
+// TestDispatcher_BoundsShares uses up the requests of one subject after the other: others may send,
+// and due leaves out the webhooks of the subject.
+func TestDispatcher_BoundsShares(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		owner := workspacetest.Actor(t, b.DB)
+		var hooks []string
+		for _, slug := range []string{"one", "two", "three", "foreign"} {
+			tenant := *b
+			if tenant.m = workspacetest.New(t, b.DB, slug); slug != "foreign" {
+				tenant.m = workspacetest.Of(t, b.DB, owner, slug+"-owned")
+			}
+			w, _ := tenant.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
+			hooks = append(hooks, w.ID)
+		}
+		b.createdByKey(t, &webhook.Webhook{ID: hooks[1]})
+		b.exec(t, "UPDATE webhooks SET due_at = ?, concurrency = 300", dbtest.Noon)
+		occupy := func(i int) int64 { return must.Value(b.dispatcher.Occupy(t.Context(), hooks[i], 300))(t) }
+		everywhere := func(i int, hosts string) func() int64 {
+			return func() (n int64) {
+				for _, host := range strings.Split(hosts, "") {
+					b.exec(t, "UPDATE webhooks SET host = ?", host)
+					n += occupy(i)
+				}
+				return n
+			}
+		}
+		for _, c := range []struct {
+			name string
+			do   func() int64
+			want int64
+			due  int
+		}{
+			{"a workspace and a host", func() int64 { return occupy(0) }, 4, 3},
+			{"an account and a host", func() int64 { return occupy(1) + occupy(2) }, 4, 1},
+			{"a foreign account at the host", func() int64 { return occupy(3) }, 4, 0},
+			{"a workspace", everywhere(0, "abcdefgh"), 28, 3},
+			{"an account", everywhere(1, "ijklmnop"), 28, 1},
+		} {
+			if n := c.do(); n != c.want {
+				t.Errorf("%s: %d requests, want %d", c.name, n, c.want)
+			}
+			if n := len(must.Value(b.dispatcher.Due(t.Context()))(t)); n != c.due {
+				t.Errorf("%s: %d webhooks are due, want %d", c.name, n, c.due)
+			}
+		}
+	})
+}
+
+// TestDispatcher_SlowReceiverGetsOneRequest lets a request time out, and then succeeds.
+func TestDispatcher_SlowReceiverGetsOneRequest(t *testing.T) {
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
+		b.writeEvents(t, b.updates(16)...)
+		b.readEvents(t, w, 16)
+		release := make(chan struct{})
+		r.respond(func(http.ResponseWriter, int) { <-release })
+		normal := b.dispatcher.Client.Timeout
+		b.dispatcher.Client.Timeout = 50 * time.Millisecond
+		b.send(t, w)
+		close(release)
+		b.dispatcher.Client.Timeout = normal
+		r.respond(nil)
+		sent := len(r.got())
+		for i, want := range []int{1, 2, 4, 4} { // this node sends four to a host
+			b.send(t, w)
+			if n := len(r.got()) - sent; n != want {
+				t.Errorf("round %d after a timeout: %d requests, want %d", i+1, n, want)
+			}
+			sent = len(r.got())
+		}
+		if got := b.reload(t, w.ID).Concurrency; got != 8 {
+			t.Errorf("concurrency %d", got)
 		}
 	})
 }

@@ -17,8 +17,7 @@ import (
 // rows is the number of rows of a table.
 func (b *bundle) rows(t *testing.T, table string) int {
 	t.Helper()
-	n := must.Value(b.DB.NewSelect().Table(table).Count(db.AsSystem(t.Context())))(t)
-	return int(n)
+	return int(must.Value(b.DB.NewSelect().Table(table).Count(db.AsSystem(t.Context())))(t))
 }
 
 func (b *bundle) cleanUp(t *testing.T) {
@@ -29,19 +28,16 @@ func (b *bundle) cleanUp(t *testing.T) {
 // insertDeliveries inserts due deliveries about different links, with the numbers from 1.
 func (b *bundle) insertDeliveries(t *testing.T, w *webhook.Webhook, n int) {
 	t.Helper()
-	must.Value(
-		b.DB.NewRaw(`INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
+	b.exec(t, `INSERT INTO webhook_deliveries (id, workspace_id, webhook_id, event_id, subject_id, type, number,
 		status, due_at, created_at) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		SELECT 'n' || i, ?, ?, 'n' || i, 'n' || i, 'LINK_UPDATED', i, 'WAITING', ?, ? FROM n`, n, b.m.ID(), w.ID,
-			b.clock.Now(), b.clock.Now()).Exec(db.AsSystem(t.Context())))(t)
+		SELECT 'n' || i, ?, ?, 'n' || i, 'n' || i, 'LINK_UPDATED', i, 'WAITING', ?, ? FROM n`,
+		n, b.m.ID(), w.ID, b.clock.Now(), b.clock.Now())
 }
 
 // TestStore_RetainsDeliveries cleans up after 30 days.
 func TestStore_RetainsDeliveries(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
-		b.write(t, audit.LinkUpdated, newLinkID())
-		b.readEvents(t, w)
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
+		b.pending(t, w)
 		b.send(t, w)
 		for _, c := range []struct {
 			after time.Duration
@@ -61,17 +57,13 @@ func TestStore_RetainsDeliveries(t *testing.T) {
 // TestStore_ReleasesDeliveriesAfterCleanUp removes a delivery that waits before another one about
 // the same link.
 func TestStore_ReleasesDeliveriesAfterCleanUp(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated)
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
 		linkID := newLinkID()
 		b.write(t, audit.LinkUpdated, linkID)
-		b.readEvents(t, w)
+		b.readEvents(t, w, 1)
 		b.clock.advance(30*24*time.Hour - time.Minute)
 		want := b.write(t, audit.LinkUpdated, linkID)
-		until(t, "both wait", func() bool {
-			b.readEvents(t, w)
-			return b.waiting(t, w) == 2
-		})
+		b.readEvents(t, w, 2)
 		b.clock.advance(time.Minute)
 		b.cleanUp(t)
 		if got := b.delivery(t, w); got.EventID != want || got.DueAt == nil || b.waiting(t, w) != 1 {
@@ -117,8 +109,7 @@ func TestStore_DeletesWebhooks(t *testing.T) {
 			t.Errorf("the operator sees %v, %v", listed, err)
 		}
 		b.send(t, w)
-		b.write(t, audit.LinkUpdated, newLinkID())
-		b.readEvents(t, other)
+		b.pending(t, other)
 		if err := b.dispatcher.ReadEvents(t.Context(), w.ID); err != nil || len(r.got()) != 0 {
 			t.Errorf("%d requests, %v", len(r.got()), err)
 		}
@@ -172,8 +163,7 @@ func TestDispatcher_RendersClicksAgain(t *testing.T) {
 		if got := again(2); got != first.body || strings.Count(got, `"id"`) != 3 {
 			t.Errorf("sent %s after %s", got, first.body)
 		}
-		must.Value(b.DB.NewRaw("DELETE FROM clicks WHERE id = (SELECT max(id) FROM clicks)").
-			Exec(db.AsSystem(t.Context())))(t)
+		b.exec(t, "DELETE FROM clicks WHERE id = (SELECT max(id) FROM clicks)")
 		if got := again(3); strings.Count(got, `"id"`) != 2 {
 			t.Errorf("sent %s after a click was removed", got)
 		}

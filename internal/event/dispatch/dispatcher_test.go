@@ -1,25 +1,23 @@
 package dispatch_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/event/webhook"
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
@@ -70,10 +68,7 @@ func (b *bundle) isFinal(t *testing.T, n int) bool {
 // TestDispatcher_OrdersFirstAttempts sends the events of a link one after the other, and those of
 // others meanwhile.
 func TestDispatcher_OrdersFirstAttempts(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		b.create(t, r.URL, audit.LinkUpdated)
-		links := []string{newLinkID(), newLinkID()}
-		want := map[string][]string{}
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, _ *webhook.Webhook) {
 		var open, most atomic.Int64
 		r.respond(func(w http.ResponseWriter, n int) {
 			most.Store(max(most.Load(), open.Add(1)))
@@ -83,22 +78,18 @@ func TestDispatcher_OrdersFirstAttempts(t *testing.T) {
 				w.WriteHeader(500)
 			}
 		})
-		total := 0
-		for range 10 {
-			for _, l := range links {
-				want[l] = append(want[l], b.write(t, audit.LinkUpdated, l))
-				total++
-			}
+		links, linkOf := []string{newLinkID(), newLinkID()}, map[string]string{}
+		want, got := map[string][]string{}, map[string][]string{}
+		for i := range 20 {
+			l := links[i%2]
+			messageID := b.write(t, audit.LinkUpdated, l)
+			want[l], linkOf[messageID] = append(want[l], messageID), l
 		}
 		b.run(t)
-		until(t, "all are tried", func() bool { return len(r.got()) >= total })
-		got := map[string][]string{}
-		seen := map[string]bool{}
+		until(t, "all are tried", func() bool { return len(r.got()) >= len(linkOf) })
 		for _, messageID := range r.ids() {
-			for l, ids := range want {
-				if slices.Contains(ids, messageID) && !seen[messageID] {
-					got[l], seen[messageID] = append(got[l], messageID), true
-				}
+			if l := linkOf[messageID]; !slices.Contains(got[l], messageID) {
+				got[l] = append(got[l], messageID)
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -110,91 +101,30 @@ func TestDispatcher_OrdersFirstAttempts(t *testing.T) {
 	})
 }
 
-// TestDispatcher_DisablesOnceAfterFourDays fails all attempts on two nodes, moves the clock by
-// hours, and then has everything delivered.
-func TestDispatcher_DisablesOnceAfterFourDays(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		w, _ := b.create(t, r.URL, audit.LinkUpdated, audit.WebhookDisabled)
-		r.respond(status(500))
-		var want []string
-		for range 3 {
-			want = append(want, b.write(t, audit.LinkUpdated, newLinkID()))
-		}
-		b.run(t)
-		other := *b
-		other.dispatcher = b.newDispatcher(b.dispatcher.Log)
-		other.run(t)
-		until(t, "the first attempts are made", func() bool { return len(r.got()) >= 3 })
-		for b.reload(t, w.ID).Status == webhook.Active {
-			if b.clock.Now().Sub(dbtest.Noon) > 5*24*time.Hour {
-				t.Fatal("not disabled after five days")
-			}
-			b.clock.advance(30 * time.Minute)
-			b.dispatcher.Wake()
-			b.settle(t, w.ID)
-		}
-		if after := b.clock.Now().Sub(dbtest.Noon); after < 60*time.Hour || after > 96*time.Hour {
-			t.Errorf("disabled after %s", after)
-		}
-		until(t, "an email is sent", func() bool { return len(b.mails.sent()) > 0 })
-		disabled, err := audit.List(db.AsSystem(t.Context()), b.DB, b.m.ID(),
-			&audit.Filter{Actions: []audit.Action{audit.WebhookDisabled}}, page.Request{Size: 10})
-		mails := b.mails.sent()
-		if err != nil || len(disabled.Items) != 1 || len(mails) != 1 || !strings.Contains(mails[0], "ACTIVE") {
-			t.Errorf("%d events, emails %q: %v", len(disabled.Items), mails, err)
-		}
-		sent := len(r.got())
-		want = append(want, b.write(t, audit.LinkUpdated, newLinkID()), disabled.Items[0].ID)
-		b.clock.advance(time.Hour)
-		until(t, "the new events are final", func() bool { return b.isFinal(t, 4) })
-		if n := len(r.got()); n != sent {
-			t.Errorf("%d requests while disabled", n-sent)
-		}
-		r.respond(nil)
-		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Active)})
-		until(t, "everything is delivered", func() bool { return len(b.delivered(t, w)) == len(want) })
-		got := b.delivered(t, w)
-		slices.Sort(got)
-		slices.Sort(want)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("delivered (-want +got):\n%s", diff)
-		}
-	})
-}
-
 // TestDispatcher_FailingWebhookDoesNotStopOthers cannot render the events and clicks of the first
 // of two workspaces.
 func TestDispatcher_FailingWebhookDoesNotStopOthers(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		broken := *b
 		broken.m = workspacetest.New(t, b.DB, "broken")
-		b.dispatcher.Renderer = failing{workspaceID: broken.m.ID()}
+		b.dispatcher.Renderer = renderer{before: func(_ context.Context, m workspace.Membership, _ string) error {
+			if m.ID() == broken.m.ID() {
+				return errors.New("rendering failed")
+			}
+			return nil
+		}}
 		broken.create(t, r.URL, audit.LinkUpdated, audit.LinkClicked)
 		w, _ := b.create(t, r.URL, audit.LinkUpdated, audit.LinkClicked)
-		clicks := clicktest.New(t, b.DB, b.clock.Now)
-		clicktest.Run(t, clicks.Recorder)
+		record := b.recorder(t)
 		b.run(t)
 		for _, tenant := range []*bundle{&broken, b} {
 			tenant.write(t, audit.LinkUpdated, newLinkID())
-			clicks.Record(&click.Click{WorkspaceID: tenant.m.ID(), LinkID: newLinkID(), Status: 302,
-				ClickedAt: b.clock.Now()})
+			record(1, tenant.m)
 		}
-		must.NoError(t, clicks.Flush(t.Context()))
 		until(t, "the other webhook has its event and its click", func() bool { return len(b.delivered(t, w)) == 2 })
 		if n := len(r.got()); n != 2 {
 			t.Errorf("%d requests", n)
 		}
-	})
-}
-
-// settle waits until no delivery of a webhook is due.
-func (b *bundle) settle(t *testing.T, webhookID string) {
-	t.Helper()
-	until(t, "no delivery is due", func() bool {
-		n := must.Value(b.DB.NewSelect().Table("webhook_deliveries").Where("webhook_id = ?", webhookID).
-			Where("status = 'WAITING'").Where("due_at <= ? OR claimed_until IS NOT NULL", b.clock.Now()).
-			Count(db.AsSystem(t.Context())))(t)
-		return n == 0 || b.reload(t, webhookID).Status != webhook.Active
 	})
 }
 

@@ -101,7 +101,7 @@ func TestStore_NeedsWhatWasReceived(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		w, _ := b.create(t, "http://127.0.0.1:9999/", audit.DomainLost)
 		eventID := b.write(t, audit.DomainLost, "dom_1")
-		b.readEvents(t, w)
+		b.readEvents(t, w, 1)
 		deliveryID := b.delivery(t, w).ID
 		b.update(t, w, webhook.Change{Types: optional.Set([]audit.Action{audit.LinkCreated})})
 		key := workspacetest.Key(t, b.DB, b.m.ID(), "WEBHOOKS_WRITE", "LINKS_READ", "STATS_READ")
@@ -127,9 +127,8 @@ func TestStore_ForgetsStatistics(t *testing.T) {
 		change := hook(r.URL, audit.LinkUpdated)
 		change.Selection = optional.Set(webhook.Selection{Text: new("{ link { stats { clicks } } }"), NeedsStats: true})
 		w, _ := b.createWith(t, change)
-		b.dispatcher.Renderer = sized{selected: 77}
-		b.write(t, audit.LinkUpdated, newLinkID())
-		b.readEvents(t, w)
+		b.dispatcher.Renderer = renderer{selected: 77}
+		b.pending(t, w)
 		b.update(t, w, webhook.Change{Selection: optional.Set(webhook.Selection{})})
 		b.send(t, w)
 		if got := b.last(t, r, 1); strings.Contains(got.body, strings.Repeat("x", 77)) {

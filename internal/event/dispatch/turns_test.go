@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/platform/admission"
 )
 
@@ -78,4 +79,45 @@ func simulate(takes []time.Duration) []int {
 		}
 	}
 	return sent
+}
+
+// TestTarget_SlowWebhooksShareAHalf has webhooks of many accounts send: first slow ones only.
+func TestTarget_SlowWebhooksShareAHalf(t *testing.T) {
+	t.Parallel()
+	for name, capacity := range map[string]int64{"one host": maxPerHost, "many hosts": maxSending} {
+		var sending admission.Shares
+		for _, concurrency := range []int64{1, 2} {
+			taken := int64(0)
+			for i := range 100 {
+				one := target{Account: fmt.Sprint(i), WorkspaceID: fmt.Sprint(i), Host: "host",
+					Concurrency: concurrency}
+				if name == "many hosts" {
+					one.Host = fmt.Sprint(i)
+				}
+				taken += sending.Take(maxSending, one.bounds()...)
+			}
+			if taken != capacity/2 {
+				t.Errorf("%s, concurrency %d: %d requests, want %d", name, concurrency, taken, capacity/2)
+			}
+		}
+	}
+}
+
+// TestOutcome_IsSlow: receivers that respond late use as many connections as receivers that never
+// respond.
+func TestOutcome_IsSlow(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  *webhook.AttemptError
+		took time.Duration
+		slow bool
+	}{
+		{nil, time.Second, false}, {nil, slowAnswer, true}, {new(webhook.TimeoutError), time.Millisecond, true},
+		{new(webhook.RefusedError), time.Second, false}, {new(webhook.RefusedError), slowAnswer, true},
+	} {
+		o := outcome{Attempt: webhook.Attempt{Error: c.err, DurationMs: int(c.took.Milliseconds())}}
+		if o.isSlow() != c.slow {
+			t.Errorf("%+v: slow %t", c, o.isSlow())
+		}
+	}
 }

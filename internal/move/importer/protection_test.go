@@ -1,12 +1,14 @@
 package importer_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
@@ -163,12 +165,11 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 		f := must.Value(b.Folders.Create(t.Context(), b.Mine, "Folder"))(t)
 		describe := func(l *link.Link) string {
 			must.NoError(t, link.LoadTags(db.AsSystem(t.Context()), b.db, l))
-			return fmt.Sprint(optional.Value(l.Title), " ", l.NewTags, " ", l.StartsAt != nil, " ", l.ExpiresAt != nil,
-				" ",
-				optional.Value(l.MaxClicks), " ", l.RedirectStatus, " ", l.Archived(), " ", l.StatsPublic, " ",
-				l.OriginalURL, " ", optional.Value(l.Note), " ", l.FolderID != nil, " ", optional.Value(l.ExternalID),
-				" ", l.Metadata != "",
-				" ", l.Routing != nil && l.Routing.Gate != nil, " ", l.Routing != nil && len(l.Routing.Rules) == 1)
+			return strings.TrimSpace(fmt.Sprintln(optional.Value(l.Title), l.NewTags, l.StartsAt != nil,
+				l.ExpiresAt != nil, optional.Value(l.MaxClicks), l.RedirectStatus, l.Archived(), l.StatsPublic,
+				l.OriginalURL, optional.Value(l.Note), l.FolderID != nil, optional.Value(l.ExternalID),
+				l.Metadata != "", l.Routing != nil && l.Routing.Gate != nil,
+				l.Routing != nil && len(l.Routing.Rules) == 1))
 		}
 		in := importer.Settings{Source: importsource.CSV, OnConflict: importer.Skip, Tags: []string{"given"}}
 		rows := b.rows(t, b.importFile(t, in, []byte("code,url\na,https://example.com/1")))
@@ -195,7 +196,7 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 			{
 				"code,url,title,tags,startsAt,expiresAt,maxClicks,redirectStatus,archived\n" +
 					"a,https://example.com/4,,,,,,,",
-				" [given] false false 0 302 false true https://example.com/4  false id true true true",
+				"[given] false false 0 302 false true https://example.com/4  false id true true true",
 			},
 		} {
 			wantSaid(t, c.file, b.rows(t, b.importFile(t, in, []byte(c.file))), "UPDATED a")
@@ -205,21 +206,63 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 		}
 		in.Label, in.OnConflict = "other", importer.Replace
 		b.importFile(t, in, []byte("code,url\na,https://example.com/5"))
-		if got := describe(b.Reload(t, l)); got != " [given] false false 0 302 false false https://example.com/5  "+
+		if got := describe(b.Reload(t, l)); got != "[given] false false 0 302 false false https://example.com/5  "+
 			"false  false false false" {
 			t.Errorf("replaced: %s", got)
 		}
 
 		in.Source, in.OnConflict = importsource.Dub, importer.Skip
-		rows = b.rows(t,
-			b.importFile(t, in,
-				[]byte(`[{"id": "1", "key": "b", "url": "https://example.com/", "password": "long enough"}]`)))
+		file := `[{"id": "1", "key": "b", "url": "https://example.com/", "password": %s}]`
+		rows = b.rows(t, b.importFile(t, in, fmt.Appendf(nil, file, `"long enough"`)))
 		if l := b.Reload(t, &link.Link{ID: *rows[0].LinkID}); l.Routing == nil || l.Routing.Gate == nil {
 			t.Fatal("the link has no password")
 		}
-		b.importFile(t, in, []byte(`[{"id": "1", "key": "b", "url": "https://example.com/", "password": null}]`))
+		b.importFile(t, in, fmt.Appendf(nil, file, "null"))
 		if l := b.Reload(t, &link.Link{ID: *rows[0].LinkID}); l.Routing != nil && l.Routing.Gate != nil {
 			t.Error("the source has removed its password, and the link keeps it")
+		}
+	})
+}
+
+// TestRestoreRootCodes_BelievesSignatures: an archive has at the root what its text says, and its code
+// works there if this server, or one with the same secret and public URL, has signed it.
+func TestRestoreRootCodes_BelievesSignatures(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		b.Import.PublicURL, b.Import.RootKeys = "http://sho.rt", [][]byte{[]byte("a secret"), []byte("the one before")}
+		there := *b.Import // where the archive is from
+		there.RootKeys = b.Import.RootKeys[1:]
+		foreign, elsewhere := there, there
+		foreign.RootKeys, elsewhere.PublicURL = [][]byte{[]byte("a guess")}, "http://other.example"
+		prove := func(s importer.Store, id, code string) string {
+			l := &link.Link{ID: id, Code: code, RootCode: &code, In: b.Mine, WorkspaceID: b.Mine.ID()}
+			return optional.Value(must.Value(s.Archived(t.Context(), b.Mine, []*link.Link{l}))(t)[0].RootProof)
+		}
+		for code, proof := range map[string]string{
+			"signed":           prove(there, "lnk_signed", "signed"),
+			"signed-now":       prove(*b.Import, "lnk_signed-now", "signed-now"),
+			"edited":           prove(there, "lnk_edited", "another"),
+			"another-link":     prove(there, "lnk_x", "another-link"),
+			"unsigned":         "",
+			"of-another-key":   prove(foreign, "lnk_of-another-key", "of-another-key"),
+			"of-another-place": prove(elsewhere, "lnk_of-another-place", "of-another-place"),
+		} {
+			l := b.Make(t, creation.Input{URL: "https://example.com/" + code, CustomCode: &code})
+			origin := &importer.Origin{
+				WorkspaceID: b.Mine.ID(), Source: importsource.Linkforge, SourceID: "lnk_" + code, LinkID: l.ID,
+				SourceURL: new("http://sho.rt/" + code), Hash: []byte{1}, ImportedAt: b.Now, RootProof: proof,
+			}
+			must.Value(b.db.NewInsert().Model(origin).Exec(db.AsSystem(t.Context())))(t)
+		}
+		for i, want := range []int64{2, 0} {
+			err := b.db.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+				n, refused, err := b.Import.RestoreRootCodes(ctx, tx, b.Mine.ID())
+				names := []string{"another-link", "edited", "of-another-key", "of-another-place", "unsigned"}
+				if diff := cmp.Diff(names, refused); diff != "" || n != want {
+					t.Errorf("call %d: %d codes, refused (-want +got):\n%s", i, n, diff)
+				}
+				return err
+			})
+			must.NoError(t, err)
 		}
 	})
 }

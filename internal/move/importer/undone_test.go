@@ -302,10 +302,11 @@ func TestImport_UndoesLateRows(t *testing.T) {
 }
 
 // TestImport_OutcomesNameTheirLinks: a repeated row has the link, or the error, of the row that it
-// repeats, and a code that needs another code space says which.
+// repeats, and a code that needs another code space says which. A dry run counts the quota, too.
 func TestImport_OutcomesNameTheirLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		b.Quota.Default = 2
+		b.Quota.Default = 3
+		b.Make(t, creationtest.Custom("https://example.com/0", "zero"))
 		file := ""
 		for _, code := range []string{"one", "two", "two", "three", "three", "x/y", "LOGIN", "One", "a//b"} {
 			file += fmt.Sprintf(`{"id": "%s", "code": "%[1]s", "domain": "a.example", `+
@@ -316,8 +317,8 @@ func TestImport_OutcomesNameTheirLinks(t *testing.T) {
 		wantSaid(t, "rows", rows, "CREATED one", "CREATED two", "UNCHANGED two", "FAILED  QUOTA_EXCEEDED",
 			"FAILED  QUOTA_EXCEEDED", "FAILED  INVALID_INPUT", "FAILED  CODE_RESERVED", "SKIPPED  CODE_TAKEN",
 			"FAILED  INVALID_INPUT", "SKIPPED  CODE_TAKEN")
-		if rows[2].LinkID == nil || *rows[2].LinkID != *rows[1].LinkID {
-			t.Error("the repeated row has another link")
+		if rows[2].LinkID == nil || *rows[2].LinkID != *rows[1].LinkID || b.Used(t) != 3 {
+			t.Errorf("the repeated row has another link, or %d links are used", b.Used(t))
 		}
 		for _, i := range []int{5, 6, 7, 9} {
 			if text := optional.Value(rows[i].Error); !strings.Contains(text, "codeSpace: OWN") {

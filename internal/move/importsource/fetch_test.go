@@ -41,6 +41,9 @@ func (s *server) fetch(_ context.Context, r importsource.Request) (importsource.
 	return importsource.Response{Status: status, Body: []byte(known[0])}, nil
 }
 
+// yourls is the request of a page of YOURLS, without its start.
+const yourls = "yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start="
+
 func settings(source importsource.Source) *importsource.Settings {
 	s := &importsource.Settings{Source: source, Token: "secret-token", ClickTotals: true, Now: now}
 	if slices.Contains([]importsource.Source{importsource.Kutt, importsource.Shlink, importsource.Sink,
@@ -53,7 +56,6 @@ func settings(source importsource.Source) *importsource.Settings {
 // TestFetcher_ReturnsErrors that name the request, and never the token.
 func TestFetcher_ReturnsErrors(t *testing.T) {
 	t.Parallel()
-	const list = "yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start=0"
 	for name, c := range map[string]struct {
 		responses []string
 		kind      errs.Kind
@@ -71,7 +73,7 @@ func TestFetcher_ReturnsErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &server{responses: map[string][]string{list: c.responses}}
+			s := &server{responses: map[string][]string{yourls + "0": c.responses}}
 			f := must.Value(importsource.NewFetcher(settings(importsource.YOURLS), s.fetch))(t)
 			start := must.Value(f.Next(t.Context(), ""))(t)
 			_, err := f.Next(t.Context(), start.Next)
@@ -103,119 +105,91 @@ func TestFetcher_ReturnsErrors(t *testing.T) {
 	}
 }
 
-// TestFetcher_Pages lists the requests of each source and the ids of its items.
+// TestFetcher_Pages lists the requests of each source, their responses, and the ids of the items.
 func TestFetcher_Pages(t *testing.T) {
 	t.Parallel()
+	const kutt, dub, domains = "api/v2/links?limit=50&skip=", "links?pageSize=100&showArchived=true", "api/domains"
+	const shlink = "rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC"
+	const shortIO = "api/links?domain_id=1&limit=100&dateSortOrder=asc"
+	const bitly, summary = "v4/groups/g/bitlinks?size=100&archived=both", "/clicks/summary?unit=day&units=-1"
+	long := strings.Repeat("x", importsource.MaxItem)
 	for name, c := range map[string]struct {
 		source    importsource.Source
 		account   string
-		responses map[string][]string
-		requests  []string
+		exchanges [][2]string
 		ids       []string
 		err       bool
 	}{
-		"Kutt returns fewer than asked for": {source: importsource.Kutt, responses: map[string][]string{
-			"api/v2/links?limit=50&skip=0": {`{"total":3,"data":[{"id":"a"},{"id":"b"}]}`},
-			"api/v2/links?limit=50&skip=2": {`{"total":3,"data":[{"id":"c"}]}`},
-		}, requests: []string{"api/v2/links?limit=50&skip=0", "api/v2/links?limit=50&skip=2"},
-			ids: []string{"a", "b", "c"}},
-		"Kutt ends before its total": {source: importsource.Kutt, responses: map[string][]string{
-			"api/v2/links?limit=50&skip=0": {`{"total":3,"data":[]}`},
-		}, requests: []string{"api/v2/links?limit=50&skip=0"}},
-		"Kutt without a total": {source: importsource.Kutt, responses: map[string][]string{
-			"api/v2/links?limit=50&skip=0": {`{"data":[{"id":"a"}]}`},
-		}, requests: []string{"api/v2/links?limit=50&skip=0"}, err: true},
-		"Shlink without a number of pages": {source: importsource.Shlink, responses: map[string][]string{
-			"rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC": {
-				`{"shortUrls":{"data":[{"shortCode":"a"}]}}`},
-		}, requests: []string{"rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC"}, err: true,
-			ids: []string{"x"}},
-		"Sink without its cursor": {source: importsource.Sink, responses: map[string][]string{
-			"api/link/export": {`{"version":"1.0","links":[{"id":"a"}],"list_complete":false}`},
-		}, requests: []string{"api/link/export"}, err: true},
-		"Bitly without its cursor": {source: importsource.Bitly, account: "g", responses: map[string][]string{
-			"v4/groups/g/bitlinks?size=100&archived=both": {
-				`{"links":[{"id":"bit.ly/a"}],"pagination":{"next":"https://x"}}`},
-		}, requests: []string{"v4/groups/g/bitlinks?size=100&archived=both",
-			"v4/bitlinks/bit.ly/a/clicks/summary?unit=day&units=-1"}, err: true},
-		"Dub without the last id": {source: importsource.Dub, responses: map[string][]string{
-			"folders":                              {`[]`},
-			"links?pageSize=100&showArchived=true": {`[{"id":"a"},{"key":"b"}]`},
-		}, requests: []string{"folders", "links?pageSize=100&showArchived=true"}, err: true},
-		"Dub with a last item that is too large": {source: importsource.Dub, responses: map[string][]string{
-			"folders": {`[]`},
-			"links?pageSize=100&showArchived=true": {`[{"id":"a","x":"` + strings.Repeat("x", importsource.MaxItem) +
-				`"}]`},
-			"links?pageSize=100&showArchived=true&startingAfter=a": {`[]`},
-		}, requests: []string{"folders", "links?pageSize=100&showArchived=true",
-			"links?pageSize=100&showArchived=true&startingAfter=a"}, ids: []string{"line:1"}},
-		"Short.io with a detail that is too large": {source: importsource.ShortIO, account: "1",
-			responses: map[string][]string{
-				"api/domains": {`[{"id":1}]`},
-				"api/links?domain_id=1&limit=100&dateSortOrder=asc": {`{"links":[{"idString":"a"}]}`},
-				"link_country/a": {`["` + strings.Repeat("x", importsource.MaxItem) + `"]`},
-			}, requests: []string{"api/domains", "api/links?domain_id=1&limit=100&dateSortOrder=asc", "link_country/a"},
-			ids: []string{"line:1"}},
-		"a cursor that is too large": {source: importsource.ShortIO, account: "1", responses: map[string][]string{
-			"api/domains": {`[{"id":1}]`},
-			"api/links?domain_id=1&limit=100&dateSortOrder=asc": {`{"links":[],"nextPageToken":"` +
-				strings.Repeat("x", 64<<10) + `"}`},
-		}, requests: []string{"api/domains", "api/links?domain_id=1&limit=100&dateSortOrder=asc"}, err: true},
-		"YOURLS without identities": {source: importsource.YOURLS, responses: map[string][]string{
-			"yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start=0": {
-				`{"links":{"1":{"url":"https://a.example/"},"2":{"url":"https://b.example/"}},` +
-					`"stats":{"total_links":"0"}}`},
-		},
-			requests: []string{
-				"yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start=0"},
-			ids: []string{"url:befde498a45b6c82084a07709548fe6f", "url:5d1dd98498cb9c1e0fa2a79db2aa6f6c"}},
-		"the same page twice": {source: importsource.Dub, responses: map[string][]string{
-			"folders":                              {`[]`},
-			"links?pageSize=100&showArchived=true": {`[{"id":"a"}]`},
-			"links?pageSize=100&showArchived=true&startingAfter=a": {`[{"id":"a"}]`},
-		}, requests: []string{"folders", "links?pageSize=100&showArchived=true",
-			"links?pageSize=100&showArchived=true&startingAfter=a"}, ids: []string{"a"}, err: true},
-		"Bitly of one group, with a link deleted meanwhile": {source: importsource.Bitly, account: "g/1",
-			responses: map[string][]string{
-				"v4/groups/g%2F1/bitlinks?size=100&archived=both": {
-					`{"links":[{"id":"bit.ly/a b"}],"pagination":{"next":""}}`},
-			}, requests: []string{"v4/groups/g%2F1/bitlinks?size=100&archived=both",
-				"v4/bitlinks/bit.ly/a%20b/clicks/summary?unit=day&units=-1"}, ids: []string{"bit.ly/a b"}},
-		"Bitly without a group": {source: importsource.Bitly,
-			responses: map[string][]string{"v4/groups": {`{"groups":[]}`}},
-			requests:  []string{"v4/groups"}, err: true},
-		"Short.io of one domain": {source: importsource.ShortIO, account: "2", responses: map[string][]string{
-			"api/domains": {`[{"id":1},{"id":2}]`},
-			"api/links?domain_id=2&limit=100&dateSortOrder=asc": {`{"links":[]}`},
-		}, requests: []string{"api/domains", "api/links?domain_id=2&limit=100&dateSortOrder=asc"}},
-		"Shlink of a domain": {source: importsource.Shlink, responses: map[string][]string{
-			"rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC": {`{"shortUrls":{"data":[{"id":"x",` +
+		"Kutt returns fewer than asked for": {importsource.Kutt, "", [][2]string{
+			{kutt + "0", `{"total":3,"data":[{"id":"a"},{"id":"b"}]}`}, {kutt + "2", `{"total":3,"data":[{"id":"c"}]}`},
+		}, []string{"a", "b", "c"}, false},
+		"Kutt ends before its total": {importsource.Kutt, "", [][2]string{{kutt + "0", `{"total":3,"data":[]}`}}, nil,
+			false},
+		"Kutt without a total": {importsource.Kutt, "", [][2]string{{kutt + "0", `{"data":[{"id":"a"}]}`}}, nil, true},
+		"Shlink without a number of pages": {importsource.Shlink, "", [][2]string{
+			{shlink, `{"shortUrls":{"data":[{"shortCode":"a"}]}}`},
+		}, nil, true},
+		"Sink without its cursor": {importsource.Sink, "", [][2]string{
+			{"api/link/export", `{"version":"1.0","links":[{"id":"a"}],"list_complete":false}`},
+		}, nil, true},
+		"Bitly without its cursor": {importsource.Bitly, "g", [][2]string{
+			{bitly, `{"links":[{"id":"bit.ly/a"}],"pagination":{"next":"https://x"}}`},
+			{"v4/bitlinks/bit.ly/a" + summary, "status 404"},
+		}, nil, true},
+		"Dub without the last id": {importsource.Dub, "", [][2]string{
+			{"folders", `[]`}, {dub, `[{"id":"a"},{"key":"b"}]`},
+		}, nil, true},
+		"Dub with a last item that is too large": {importsource.Dub, "", [][2]string{
+			{"folders", `[]`}, {dub, `[{"id":"a","x":"` + long + `"}]`}, {dub + "&startingAfter=a", `[]`},
+		}, []string{"line:1"}, false},
+		"Short.io with a detail that is too large": {importsource.ShortIO, "1", [][2]string{
+			{domains, `[{"id":1}]`}, {shortIO, `{"links":[{"idString":"a"}]}`}, {"link_country/a", `["` + long + `"]`},
+		}, []string{"line:1"}, false},
+		"a cursor that is too large": {importsource.ShortIO, "1", [][2]string{
+			{domains, `[{"id":1}]`}, {shortIO, `{"links":[],"nextPageToken":"` + strings.Repeat("x", 64<<10) + `"}`},
+		}, nil, true},
+		"YOURLS without identities": {importsource.YOURLS, "", [][2]string{
+			{yourls + "0", `{"links":{"1":{"url":"https://a.example/"},"2":{"url":"https://b.example/"}},` +
+				`"stats":{"total_links":"0"}}`},
+		}, []string{"url:befde498a45b6c82084a07709548fe6f", "url:5d1dd98498cb9c1e0fa2a79db2aa6f6c"}, false},
+		"the same page twice": {importsource.Dub, "", [][2]string{
+			{"folders", `[]`}, {dub, `[{"id":"a"}]`}, {dub + "&startingAfter=a", `[{"id":"a"}]`},
+		}, []string{"a"}, true},
+		"Bitly of one group, with a link deleted meanwhile": {importsource.Bitly, "g/1", [][2]string{
+			{strings.Replace(bitly, "/g/", "/g%2F1/", 1), `{"links":[{"id":"bit.ly/a b"}],"pagination":{"next":""}}`},
+			{"v4/bitlinks/bit.ly/a%20b" + summary, "status 404"},
+		}, []string{"bit.ly/a b"}, false},
+		"Bitly without a group": {importsource.Bitly, "", [][2]string{{"v4/groups", `{"groups":[]}`}}, nil, true},
+		"Short.io of one domain": {importsource.ShortIO, "2", [][2]string{
+			{domains, `[{"id":1},{"id":2}]`}, {strings.Replace(shortIO, "=1", "=2", 1), `{"links":[]}`},
+		}, nil, false},
+		"Shlink of a domain": {importsource.Shlink, "", [][2]string{
+			{shlink, `{"shortUrls":{"data":[{"id":"x",` +
 				`"shortCode":"a/b?","domain":"c.d","hasRedirectRules":true}],"pagination":{"pagesCount":1}}}`},
-			"rest/v3/short-urls/a/b%3F/redirect-rules?domain=c.d": {`{"redirectRules":[]}`},
-		}, requests: []string{"rest/v3/short-urls?page=1&itemsPerPage=100&orderBy=dateCreated-ASC",
-			"rest/v3/short-urls/a/b%3F/redirect-rules?domain=c.d"}, ids: []string{"x"}},
+			{"rest/v3/short-urls/a/b%3F/redirect-rules?domain=c.d", `{"redirectRules":[]}`},
+		}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := &server{responses: c.responses}
+			server := &server{responses: map[string][]string{}}
+			var requests, ids []string
+			for _, e := range c.exchanges {
+				server.responses[e[0]], requests = append(server.responses[e[0]], e[1]), append(requests, e[0])
+			}
 			s := settings(c.source)
 			s.Account = c.account
 			items, err := fetchUntilError(t, s, server.fetch)
 			if (err != nil) != c.err {
 				t.Errorf("the error is %v", err)
 			}
-			if diff := cmp.Diff(c.requests, server.requests); diff != "" {
+			if diff := cmp.Diff(requests, server.requests); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
-			var ids []string
 			s.Fetched = true
 			for _, row := range read(t, s, bytes.Join(items, []byte("\n"))) {
 				ids = append(ids, row.SourceID)
 			}
-			if c.source == importsource.Shlink {
-				ids = []string{"x"} // has no ids
-			}
-			if diff := cmp.Diff(c.ids, ids); diff != "" {
+			if diff := cmp.Diff(c.ids, ids); diff != "" && c.source != importsource.Shlink { // which has no ids
 				t.Errorf("ids (-want +got):\n%s", diff)
 			}
 		})
@@ -238,14 +212,11 @@ func fetchUntilError(t *testing.T, s *importsource.Settings, fetch importsource.
 // returned once and without the address of its creator.
 func TestFetcher_RepeatsPassesOfYOURLS(t *testing.T) {
 	t.Parallel()
-	const at = "yourls-api.php?signature=secret-token&format=json&action=stats&filter=last&limit=100&start="
 	page := func(total int, codes ...string) string {
 		var links []string
 		for i, code := range codes {
-			links = append(links,
-				fmt.Sprintf(
-					`"link_%d":{"shorturl":"https:\/\/s.example\/%s","url":"https://example.com/?<&>",`+
-						`"ip":"192.0.2.1"}`, i+1, code))
+			links = append(links, fmt.Sprintf(`"link_%d":{"shorturl":"https:\/\/s.example\/%s",`+
+				`"url":"https://example.com/?<&>","ip":"192.0.2.1"}`, i+1, code))
 		}
 		return fmt.Sprintf(`{"links":{%s},"stats":{"total_links":"%d"}}`, strings.Join(links, ","), total)
 	}
@@ -266,7 +237,7 @@ func TestFetcher_RepeatsPassesOfYOURLS(t *testing.T) {
 			t.Parallel()
 			server := &server{responses: map[string][]string{}}
 			for start, responses := range c.responses {
-				server.responses[at+start] = responses
+				server.responses[yourls+start] = responses
 			}
 			s := settings(importsource.YOURLS)
 			items := fetchAll(t, s, server.fetch)

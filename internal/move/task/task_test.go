@@ -94,6 +94,13 @@ func (b *bundle) create(t *testing.T) *task.Task {
 		b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.Queued, Input: "input", Source: "CSV"}))(t)
 }
 
+// createUpload creates a task that waits for a file.
+func (b *bundle) createUpload(t *testing.T) *task.Task {
+	t.Helper()
+	in := task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}
+	return must.Value(b.Create(t.Context(), b.m, in))(t)
+}
+
 func (b *bundle) reload(t *testing.T, of *task.Task) *task.Task {
 	t.Helper()
 	return must.Value(b.ByID(t.Context(), b.m, of.ID))(t)[0]
@@ -326,9 +333,18 @@ func TestRunner_EndsTasksThatFail(t *testing.T) {
 			return now.Status == task.Queued && now.DueAt.Equal(b.Store.Now().Add(2*time.Hour))
 		})
 		must.Value(b.Cancel(t.Context(), b.m, waiting.ID))(t)
-		outcome, b.memberErr = nil, errs.New(errs.Forbidden, "not any more")
-		if f := b.await(t, b.create(t), task.Failed).Failure(); f.Kind != errs.Forbidden {
-			t.Errorf("failure %v of an actor without permission", f)
+		outcome = nil
+		for _, kind := range []errs.Kind{errs.Forbidden, errs.Unauthenticated} { // the latter for a key that has ended
+			b.memberErr = errs.New(kind, "not any more")
+			in := task.New{Kind: task.Import, Status: task.Queued, Input: "input", Secret: []byte("s")}
+			one := must.Value(b.Create(t.Context(), b.m, in))(t)
+			if f := b.await(t, one, task.Failed).Failure(); f.Kind != errs.Forbidden {
+				t.Errorf("failure %v of an actor without permission", f)
+			}
+		}
+		withSecret := b.DB.NewSelect().Table("tasks").Where("secret IS NOT NULL")
+		if n := must.Value(withSecret.Count(db.AsSystem(t.Context())))(t); n != 0 {
+			t.Errorf("%d ended tasks have secrets", n)
 		}
 		b.memberErr = errs.New(errs.NotFound, "deleted")
 		b.await(t, b.create(t), task.Canceled)
@@ -405,8 +421,7 @@ func TestCreate_BoundsUnfinishedTasks(t *testing.T) {
 func TestReceive_StoresOneFile(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		file := bytes.Repeat([]byte("0123456789"), 350_000)
-		created := must.Value(
-			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+		created := b.createUpload(t)
 		receive := func(r io.Reader) error {
 			return b.Receive(t.Context(), b.m, created.ID, r, int64(len(file)))
 		}
@@ -443,10 +458,8 @@ func TestReceive_StoresOneFile(t *testing.T) {
 
 func TestCleanUp_DeletesWhatIsOld(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		late := must.Value(
-			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
-		ended := must.Value(
-			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+		late := b.createUpload(t)
+		ended := b.createUpload(t)
 		must.NoError(t, b.Receive(t.Context(), b.m, ended.ID, bytes.NewReader([]byte("x")), 1))
 		must.Value(b.Cancel(t.Context(), b.m, ended.ID))(t)
 		hasFile := func() bool { return must.Value(b.HasFile(db.AsSystem(t.Context()), ended.ID))(t) }
@@ -474,27 +487,39 @@ func TestCleanUp_DeletesWhatIsOld(t *testing.T) {
 	})
 }
 
+// beginUpload begins an upload, which waits before a byte until goOn is closed.
+func (b *bundle) beginUpload(
+	t *testing.T, of *task.Task, file []byte, at int64,
+) (goOn chan<- struct{}, ended <-chan error) {
+	t.Helper()
+	begun, wait, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	body := &waiting{Reader: bytes.NewReader(file), at: at, reached: begun, goOn: wait}
+	go func() { result <- b.Receive(t.Context(), b.m, of.ID, body, int64(len(file))) }()
+	<-begun
+	return wait, result
+}
+
+func (b *bundle) wantFile(t *testing.T, of *task.Task, want []byte) {
+	t.Helper()
+	file := must.Value(b.OpenFile(db.AsSystem(t.Context()), of.ID))(t)
+	if got := must.Value(io.ReadAll(file))(t); !bytes.Equal(got, want) {
+		t.Errorf("the file has %d bytes", len(got))
+	}
+}
+
 // TestReceive_IgnoresLateUploads: an upload that continues after another one was received changes
 // nothing.
 func TestReceive_IgnoresLateUploads(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		created := must.Value(
-			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
-		begun, other, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-		late := bytes.Repeat([]byte("b"), 3<<20)
-		body := &waiting{Reader: bytes.NewReader(late), at: 1<<20 + 1, reached: begun, goOn: other}
-		go func() { ended <- b.Receive(t.Context(), b.m, created.ID, body, int64(len(late))) }()
-		<-begun
+		created := b.createUpload(t)
+		goOn, ended := b.beginUpload(t, created, bytes.Repeat([]byte("b"), 3<<20), 1<<20+1)
 		file := []byte("the file")
 		must.NoError(t, b.Receive(t.Context(), b.m, created.ID, bytes.NewReader(file), int64(len(file))))
-		close(other)
+		close(goOn)
 		if err := <-ended; !errs.Is(err, errs.Conflict) {
 			t.Errorf("the late upload: %v", err)
 		}
-		if got := must.Value(io.ReadAll(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t)))(
-			t); !bytes.Equal(got, file) {
-			t.Errorf("the file has %d bytes", len(got))
-		}
+		b.wantFile(t, created, file)
 	})
 }
 
@@ -502,28 +527,16 @@ func TestReceive_IgnoresLateUploads(t *testing.T) {
 // deleted.
 func TestReceive_RefusesOvertakenUploads(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		created := must.Value(
-			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
-		begin := func(letter string) (goOn chan<- struct{}, file []byte, ended <-chan error) {
-			file = bytes.Repeat([]byte(letter), 3<<20)
-			begun, wait, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-			body := &waiting{Reader: bytes.NewReader(file), at: 1<<20 + 1, reached: begun, goOn: wait}
-			go func() { result <- b.Receive(t.Context(), b.m, created.ID, body, int64(len(file))) }()
-			<-begun
-			return wait, file, result
-		}
-		first, _, firstEnded := begin("a")
-		second, file, secondEnded := begin("b")
+		created, file := b.createUpload(t), bytes.Repeat([]byte("b"), 3<<20)
+		first, firstEnded := b.beginUpload(t, created, bytes.Repeat([]byte("a"), 3<<20), 1<<20+1)
+		second, secondEnded := b.beginUpload(t, created, file, 1<<20+1)
 		close(first)
 		if err := <-firstEnded; !errs.Is(err, errs.Conflict) {
 			t.Errorf("the first upload: %v", err)
 		}
 		close(second)
 		must.NoError(t, <-secondEnded)
-		if got := must.Value(io.ReadAll(must.Value(b.OpenFile(db.AsSystem(t.Context()), created.ID))(t)))(
-			t); !bytes.Equal(got, file) {
-			t.Errorf("the file has %d bytes", len(got))
-		}
+		b.wantFile(t, created, file)
 	})
 }
 
@@ -531,16 +544,12 @@ func TestReceive_RefusesOvertakenUploads(t *testing.T) {
 // nothing, also if the other one, for which fewer bytes are reserved, breaks off.
 func TestReceive_ReservesForOneUpload(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		created := must.Value(
-			b.Create(t.Context(), b.m, task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
-		begun, other, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-		body := &waiting{Reader: bytes.NewReader(make([]byte, 1<<20)), at: 1, reached: begun, goOn: other}
-		go func() { ended <- b.Receive(t.Context(), b.m, created.ID, body, 1<<20) }()
-		<-begun
+		created := b.createUpload(t)
+		goOn, ended := b.beginUpload(t, created, make([]byte, 1<<20), 1)
 		if err := b.Receive(t.Context(), b.m, created.ID, strings.NewReader(""), 1); !errs.Is(err, errs.BadRequest) {
 			t.Errorf("the upload that breaks off: %v", err)
 		}
-		close(other)
+		close(goOn)
 		if err := <-ended; !errs.Is(err, errs.Conflict) {
 			t.Errorf("the overtaken upload: %v", err)
 		}
@@ -566,22 +575,4 @@ func (w *waiting) Read(into []byte) (int, error) {
 		<-w.goOn
 	}
 	return w.Reader.Read(into)
-}
-
-// TestRunner_FailsTasksOfEndedKeys: the task ends as Forbidden, without its secret.
-func TestRunner_FailsTasksOfEndedKeys(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		b.memberErr = errs.New(errs.Unauthenticated, "The key has ended.")
-		started := must.Value(b.Create(t.Context(), b.m,
-			task.New{Kind: task.Import, Status: task.Queued, Input: "input", Secret: []byte("s")}))(t)
-		defer b.node(t, 1, func(context.Context, *task.Holding) error { return nil })()
-		polltest.Until(t, "the task ends", func() bool { return b.reload(t, started).FinishedAt != nil })
-		if now := b.reload(t, started); now.Status != task.Failed || now.Failure().Kind != errs.Forbidden {
-			t.Errorf("%s: %v", now.Status, now.Failure())
-		}
-		if n := must.Value(b.DB.NewSelect().Table("tasks").Where("secret IS NOT NULL").Count(db.AsSystem(t.Context())))(
-			t); n != 0 {
-			t.Error("the secret is kept")
-		}
-	})
 }

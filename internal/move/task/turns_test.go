@@ -261,8 +261,7 @@ func TestReceive_ReservesBytes(t *testing.T) {
 		var received, refused atomic.Int64
 		var all sync.WaitGroup
 		for range 8 {
-			one := must.Value(b.Create(t.Context(), b.m,
-				task.New{Kind: task.Import, Status: task.WaitingForUpload, Input: "input"}))(t)
+			one := b.createUpload(t)
 			all.Go(func() {
 				err := b.Receive(t.Context(), b.m, one.ID, strings.NewReader("0123456789"), 10)
 				switch {
