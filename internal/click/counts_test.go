@@ -13,9 +13,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
-	"github.com/linkforge/linkforge/internal/click/stats"
-	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
@@ -166,49 +163,6 @@ func TestCounts_AreBounded(t *testing.T) {
 	}
 }
 
-// TestCounts_EncodeCanonically: a row that is full loses none of its values by being read and
-// written.
-func TestCounts_EncodeCanonically(t *testing.T) {
-	t.Parallel()
-	row := click.Counts{}
-	for i := range click.MaxValues + 5 {
-		row.Add(1, fmt.Sprintf("%04d.example", i), click.Count{Clicks: int64(2*click.MaxValues - i)})
-	}
-	read := click.Counts{}
-	must.NoError(t, read.AddEncoded(row.Encode()))
-	again := click.Counts{}
-	must.NoError(t, again.AddEncoded(read.Encode()))
-	if diff := cmp.Diff(closed(read), closed(again)); diff != "" || len(read.Of(1)) != click.MaxValues+1 ||
-		read.Of(1).All() != row.Of(1).All() {
-		t.Errorf("%d values (-once +twice):\n%s", len(read.Of(1)), diff)
-	}
-}
-
-// TestCounts_InventedValuesEvictNone: made-up values do not replace values that were counted before
-// and more often.
-func TestCounts_InventedValuesEvictNone(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
-		c := w.Links[0]
-		c.ClickedAt, c.Status, c.Referrer = clicktest.Noon, 302, "zeit.example"
-		w.Write(t, c, c, c)
-		var flood []click.Click
-		for i := range click.MaxValues + 10 {
-			c.Referrer = fmt.Sprintf("%04d.example", i)
-			flood = append(flood, c)
-		}
-		w.Write(t, flood...)
-		got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))).
-			Breakdown(t.Context(), click.Referrer, 1)
-		if err != nil || len(got) != 2 ||
-			got[0] != (stats.Slice{Value: "zeit.example", Count: click.Count{Clicks: 3}}) ||
-			got[1].Clicks != click.MaxValues+10 {
-			t.Errorf("%+v: %v", got, err)
-		}
-	})
-}
-
 // TestPercentiles_AreWithinFivePercent, of latencies from a microsecond to minutes, however they
 // are distributed.
 func TestPercentiles_AreWithinFivePercent(t *testing.T) {
@@ -221,24 +175,22 @@ func TestPercentiles_AreWithinFivePercent(t *testing.T) {
 		"two humps":   func() float64 { return []float64{0.05, 250}[random.IntN(2)] * (1 + random.Float64()) },
 		"on the edge": func() float64 { return math.Pow(click.LatencyGrowth, float64(random.IntN(100))) / 1000 },
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, n := range []int{1, 2, 3, 10, 1001} {
-				steps, all := click.Values{}, []float64{}
-				for range n {
-					ms := draw()
-					all = append(all, ms)
-					steps.Add(string([]byte{click.LatencyStep(ms)}), click.Count{Clicks: 1})
-				}
-				slices.Sort(all)
-				wanted := []float64{0.5, 0.95, 0.99}
-				for i, got := range steps.Percentiles(wanted...) {
-					want := all[int(math.Ceil(wanted[i]*float64(n)))-1]
-					if math.Abs(got-want) > 0.05*want {
-						t.Errorf("%s, %d values: percentile %g is %g, want %g", name, n, wanted[i], got, want)
-					}
+		for _, n := range []int{1, 2, 3, 10, 1001} {
+			steps, all := click.Values{}, []float64{}
+			for range n {
+				ms := draw()
+				all = append(all, ms)
+				steps.Add(string([]byte{click.LatencyStep(ms)}), click.Count{Clicks: 1})
+			}
+			slices.Sort(all)
+			wanted := []float64{0.5, 0.95, 0.99}
+			for i, got := range steps.Percentiles(wanted...) {
+				want := all[int(math.Ceil(wanted[i]*float64(n)))-1]
+				if math.Abs(got-want) > 0.05*want {
+					t.Errorf("%s, %d values: percentile %g is %g, want %g", name, n, wanted[i], got, want)
 				}
 			}
-		})
+		}
 	}
 	for _, odd := range []float64{math.NaN(), -1, 0, math.Inf(-1)} {
 		if step := click.LatencyStep(odd); step != 0 {

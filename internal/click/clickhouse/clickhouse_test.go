@@ -355,11 +355,7 @@ func TestCopy_AnswersAsBefore(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(48, 10))
 		from := clicktest.Noon.AddDate(0, -16, 0)
-		var clicks []click.Click
-		for range 500 {
-			clicks = append(clicks, w.Draw(random, from, clicktest.Noon))
-		}
-		w.WriteAll(t, random, clicks)
+		w.WriteAll(t, random, w.DrawAll(random, 500, from, clicktest.Noon))
 		w.Tidy(t)
 		// it is open
 		w.WriteAll(t, random, []click.Click{w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)})
@@ -411,10 +407,7 @@ func TestCopy_FollowsClaimsAndPurges(t *testing.T) {
 			w.Links, unowned = append(w.Links, link), append(unowned, link.LinkID)
 		}
 		draw := func(n int) {
-			var clicks []click.Click
-			for range n {
-				clicks = append(clicks, w.Draw(random, from, clicktest.Noon))
-			}
+			clicks := w.DrawAll(random, n, from, clicktest.Noon)
 			for _, linkID := range unowned { // each has clicks of each part
 				c := w.Draw(random, from, clicktest.Noon)
 				c.WorkspaceID, c.LinkID, c.Visitor = id.PublicWorkspace, linkID, 0
@@ -473,9 +466,8 @@ func TestCopy_IgnoresEarlierRuns(t *testing.T) {
 		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(48, 12))
 		var clicks []click.Click
 		for _, ago := range []time.Duration{0, click.Day, 500 * click.Day} {
-			for range 20 {
-				clicks = append(clicks, w.Draw(random, clicktest.Noon.Add(-ago-time.Hour), clicktest.Noon.Add(-ago)))
-			}
+			end := clicktest.Noon.Add(-ago)
+			clicks = append(clicks, w.DrawAll(random, 20, end.Add(-time.Hour), end)...)
 		}
 		w.WriteAll(t, random, clicks)
 		w.Tidy(t)

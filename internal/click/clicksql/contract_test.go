@@ -10,7 +10,9 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
-func TestStore_Contract(t *testing.T) {
+// TestStats_AddUpForEveryQuery runs the contract of stores, which compares random queries with the
+// written clicks.
+func TestStats_AddUpForEveryQuery(t *testing.T) {
 	t.Parallel()
 	clickstoretest.Run(t, false, func(_ *testing.T, d *db.DB, now func() time.Time) clickstore.Store {
 		return &clicksql.Store{DB: d, Now: now}

@@ -61,9 +61,7 @@ func TestDetails_SplitBusyDaysByColumn(t *testing.T) {
 		w.Write(t, late...)
 		q := w.All(w.Members[0], monday, clicktest.Noon)
 		q.F.Values = map[click.Dimension]string{click.Country: "", click.Device: ""}
-		if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
-			t.Errorf("with a late click %+v, want %+v: %v", got, clicktest.CountAll(w.Meant(q)), err)
-		}
+		w.CheckTotal(t, q)
 		w.SealDays(t)
 		want("a busy link, with a late click", busy.LinkID, 2, 2*clicksql.BusyDay+1)
 		want("the workspace, with a late click", busy.WorkspaceID, 2, 3*clicksql.BusyDay)
@@ -84,9 +82,7 @@ func TestDetails_LeaveLargeDays(t *testing.T) {
 			}
 			q := w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon)
 			q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: c.Browser}
-			if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
-				t.Errorf("%+v, want %+v: %v", got, clicktest.CountAll(w.Meant(q)), err)
-			}
+			w.CheckTotal(t, q)
 		}
 	})
 }
@@ -125,6 +121,31 @@ func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
 		q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}
 		if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != (click.Count{}) {
 			t.Errorf("outdated columns: got %+v: %v", got, err)
+		}
+	})
+}
+
+// TestRouting_CostsPlainLinksNothing: rollups of clicks without a rule do not store its absence.
+func TestRouting_CostsPlainLinksNothing(t *testing.T) {
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
+		own, plain := w.Links[0], w.Links[1]
+		own.ClickedAt, plain.ClickedAt = clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(-2*click.Day)
+		routed := own
+		routed.RuleID, routed.TargetID, routed.QRSource = "rul_1", "tgt_1", "flyer"
+		w.Write(t, own, routed, plain)
+		w.SealDays(t)
+		for linkID, want := range map[string]int{plain.LinkID: 0, routed.LinkID: 3} {
+			var encoded []byte
+			must.NoError(t, w.DB.NewSelect().Table(clicksql.Days).Column("counts").Where("subject_id = ?", linkID).
+				Scan(db.AsSystem(t.Context()), &encoded))
+			counts, got := click.Counts{}, 0
+			must.NoError(t, counts.AddEncoded(encoded))
+			for _, d := range []click.Dimension{click.Rule, click.Target, click.QRSource} {
+				got += len(counts.Of(d.Definition().Number))
+			}
+			if got != want {
+				t.Errorf("a day of %s has %d rules, targets and sources, want %d", linkID, got, want)
+			}
 		}
 	})
 }

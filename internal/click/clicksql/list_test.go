@@ -3,7 +3,6 @@ package clicksql_test
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,32 +57,6 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 		for _, plan := range plans {
 			if !key.MatchString(plan) || strings.Contains(plan, "SCAN") || strings.Contains(plan, "Seq Scan") {
 				t.Errorf("clicks are not looked up by key:\n%.2000s", plan)
-			}
-		}
-	})
-}
-
-// TestStore_FindsClicksOfTheCallersWorkspacesAlone passes ids of two tenants to each of them.
-func TestStore_FindsClicksOfTheCallersWorkspacesAlone(t *testing.T) {
-	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
-		ctx := db.AsSystem(t.Context())
-		must.NoError(t, w.Retain(ctx)) // creates the month's partition
-		var ids []string
-		for i, m := range w.Members {
-			r := &click.Row{ID: int64(i + 1), WorkspaceID: m.ID(), LinkID: "lnk", ClickedAt: clicktest.Noon,
-				Status: 302}
-			must.Value(w.DB.NewInsert().Model(r).Exec(ctx))(t)
-			ids = append(ids, r.Click().PublicID())
-		}
-		ids = append(ids, id.Join(id.Click, clicktest.Noon.Add(time.Second).UnixMicro(), 1), id.New(id.Link), "")
-		for i, m := range w.Members {
-			found, err := w.WorkspacesOf(t.Context(), []string{m.ID()}, ids...)
-			if err != nil || len(found) != 1 || found[ids[i]] != m.ID() {
-				t.Errorf("workspaces of %v: %v, %v", ids, found, err)
-			}
-			clicks, err := w.Stats.ByID(t.Context(), m, ids...)
-			if err != nil || len(clicks) != 1 || !slices.Contains(ids[i:i+1], clicks[0].PublicID()) {
-				t.Errorf("clicks: %v, %v", clicks, err)
 			}
 		}
 	})

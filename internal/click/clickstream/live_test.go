@@ -1,7 +1,6 @@
 package clickstream
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -275,30 +274,5 @@ func TestLive_ResumesFromCursor(t *testing.T) {
 		if _, err := late.After(t.Context(), feed.Position{At: clicktest.Noon}, nil); !errs.Is(err, errs.Expired) {
 			t.Errorf("after a day without an answer: %v", err)
 		}
-	})
-}
-
-// TestLive_ReportsAnOutageOnce takes the list of batches away for a while.
-func TestLive_ReportsAnOutageOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := clicktest.Setup(t, d)
-		var said bytes.Buffer
-		l := New(d, &clicksql.Store{DB: d}, slog.New(slog.NewTextHandler(&said, nil)), clicktest.AtNoon)
-		linkID := id.New(id.Link)
-		w := l.watch(t, b.Member, "", "")
-		w.wantNoClick(t)
-		b.RecordClicks(linkID, clicktest.Noon, 1, 2)
-		b.FlushClicks(t)
-		clicktest.Rename(t, d, "click_batches", "elsewhere")
-		ctx, cancel := context.WithTimeout(t.Context(), 4*feedtest.Interval)
-		_ = l.Run(ctx)
-		cancel()
-		clicktest.Rename(t, d, "elsewhere", "click_batches")
-		if n := strings.Count(said.String(), "level=ERROR"); n != 1 {
-			t.Errorf("said %d times, want once:\n%s", n, said.String())
-		}
-		l.run(t)
-		w.receiveIDs(t, 2)
 	})
 }

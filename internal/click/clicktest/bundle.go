@@ -115,18 +115,6 @@ func (b *bundle) RecordClicks(linkID string, at time.Time, latencies ...float64)
 	}
 }
 
-// StatsOf prepares to read stats as the member.
-func StatsOf(
-	t *testing.T, b *bundle, of clickstore.Subject, r *clickstore.Range, zone string, f clickstore.Filter,
-) *stats.Stats {
-	t.Helper()
-	stats, err := b.Stats.Stats(t.Context(), b.Member, of, r, zone, f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stats
-}
-
 func (b *bundle) FlushClicks(t *testing.T) {
 	t.Helper()
 	if err := b.Flush(t.Context()); err != nil {

@@ -184,6 +184,15 @@ func (w *World) Check(t *testing.T, random *rand.Rand, q Question) {
 	w.checkLatency(t, q, meant)
 }
 
+// CheckTotal compares how many clicks a query counts with the written ones.
+func (w *World) CheckTotal(t *testing.T, q Question) {
+	t.Helper()
+	got, err := w.QueryStats(t, q).Total(t.Context())
+	if want := CountAll(w.Meant(q)); got != want || err != nil {
+		t.Errorf("%v: %+v in all, want %+v: %v", q, got, want, err)
+	}
+}
+
 // refused says that a question was refused for want of clicks one by one, as it may be.
 func (w *World) refused(t *testing.T, q Question, err error, needsClicks bool) bool {
 	t.Helper()

@@ -145,6 +145,14 @@ func (w *World) Draw(random *rand.Rand, from, to time.Time) click.Click {
 	return c
 }
 
+// DrawAll draws n clicks.
+func (w *World) DrawAll(random *rand.Rand, n int, from, to time.Time) (clicks []click.Click) {
+	for range n {
+		clicks = append(clicks, w.Draw(random, from, to))
+	}
+	return clicks
+}
+
 // Person is how a link knows one of its visitors.
 func Person(c *click.Click, n int) int64 {
 	return new(visitor.Key).Visitor(c.LinkID, fmt.Sprint(n), "")

@@ -63,16 +63,14 @@ func TestAdopt_IngestsOrphanedLogOnce(t *testing.T) {
 		for _, c := range []struct{ ingested, waiting int }{
 			{0, 0}, {0, 10}, {10, 0}, {7, 3}, {3, ingest.MaxBatch + 1},
 		} {
-			t.Run(fmt.Sprintf("%d ingested, %d waiting", c.ingested, c.waiting), func(t *testing.T) {
-				dir, linkID := t.TempDir(), id.New(id.Link)
-				dead := clicktest.NewRecorder(t, d, dir)
-				recordOf(dead, linkID, c.ingested)
-				ingestAll(t, dead)
-				recordOf(dead, linkID, c.waiting)
-				die(t, dead)
-				adopted(t, d, dir)
-				wantClicks(t, d, linkID, int64(c.ingested+c.waiting))
-			})
+			dir, linkID := t.TempDir(), id.New(id.Link)
+			dead := clicktest.NewRecorder(t, d, dir)
+			recordOf(dead, linkID, c.ingested)
+			ingestAll(t, dead)
+			recordOf(dead, linkID, c.waiting)
+			die(t, dead)
+			adopted(t, d, dir)
+			wantClicks(t, d, linkID, int64(c.ingested+c.waiting))
 		}
 	})
 }
@@ -149,55 +147,6 @@ func TestAdopt_LeavesLiveLogsAlone(t *testing.T) {
 	})
 }
 
-func TestAdopt_FollowsAMovedFolder(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		from, to, linkID := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to"), id.New(id.Link)
-		dead := clicktest.NewRecorder(t, d, from)
-		recordOf(dead, linkID, 10)
-		ingestAll(t, dead)
-		recordOf(dead, linkID, 5)
-		die(t, dead)
-		must.NoError(t, os.Rename(from, to))
-		adopted(t, d, to)
-		wantClicks(t, d, linkID, 15)
-	})
-}
-
-// TestAdopt_FailingLogDelaysNoOther: it waits by itself.
-func TestAdopt_FailingLogDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	d := dbtest.MigratedSQLite(t)
-	dir, linkID := t.TempDir(), id.New(id.Link)
-	var dead []*ingest.Recorder
-	for range 3 {
-		r := clicktest.NewRecorder(t, d, dir)
-		must.NoError(t, r.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}))
-		recordOf(r, linkID, 10)
-		dead = append(dead, r)
-	}
-	for _, r := range dead {
-		die(t, r)
-	}
-	broken := errors.New("broken")
-	finder := clicktest.NewLeaseRecorder(t, d, dir,
-		clicktest.RecoverFunc(func(_ context.Context, logID string, _ []hitquota.Lease) error {
-			if logID == dead[0].LogID() {
-				return broken
-			}
-			return nil
-		}))
-	for range 2 {
-		if err := finder.Adopt(t.Context()); !errors.Is(err, broken) {
-			t.Errorf("adopted with %v, want %v", err, broken)
-		}
-		if diff := cmp.Diff([]string{dead[0].LogID(), finder.LogID()}, logs(t, dir)); diff != "" {
-			t.Errorf("logs (-want +got):\n%s", diff)
-		}
-		wantClicks(t, d, linkID, 30)
-	}
-}
-
 // counting are leases that count the clicks of logs, for counters.
 type counting struct {
 	clicktest.RecoverFunc
@@ -209,29 +158,41 @@ func (c *counting) Carry(_ context.Context, count func(click.Month) (map[string]
 	return err
 }
 
-// TestAdopt_CountsBesideAnUnreadableLog: the log is left alone, and the clicks of others count.
-func TestAdopt_CountsBesideAnUnreadableLog(t *testing.T) {
+// TestAdopt_FailingLogDelaysNoOther: one whose leases nobody takes waits by itself, and one that cannot be
+// read. The clicks of others count.
+func TestAdopt_FailingLogDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedSQLite(t)
-	dir, linkID := t.TempDir(), id.New(id.Link)
+	dir, linkID, broken := t.TempDir(), id.New(id.Link), errors.New("broken")
 	var dead []*ingest.Recorder
-	for range 2 {
+	for range 4 {
 		r := clicktest.NewRecorder(t, d, dir)
+		must.NoError(t, r.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}))
 		recordOf(r, linkID, 10)
 		dead = append(dead, r)
 	}
 	for _, r := range dead {
 		die(t, r)
 	}
-	segment := must.Value(filepath.Glob(filepath.Join(dir, dead[0].LogID(), "*.log")))(t)[0]
+	segment := must.Value(filepath.Glob(filepath.Join(dir, dead[1].LogID(), "*.log")))(t)[0]
 	must.NoError(t, os.Rename(segment, segment+".away"))
 	must.NoError(t, os.Mkdir(segment, 0o700))
-	leases := &counting{RecoverFunc: func(context.Context, string, []hitquota.Lease) error { return nil }}
+	leases := &counting{RecoverFunc: func(_ context.Context, logID string, _ []hitquota.Lease) error {
+		if logID == dead[0].LogID() {
+			return broken
+		}
+		return nil
+	}}
 	finder := clicktest.NewLeaseRecorder(t, d, dir, leases)
-	if err := finder.Adopt(t.Context()); err == nil || leases.counted[linkID].Clicks != 10 {
-		t.Errorf("%v, counted %v", err, leases.counted)
+	for _, waiting := range []int64{30, 0} {
+		if err := finder.Adopt(t.Context()); !errors.Is(err, broken) || leases.counted[linkID].Clicks != waiting {
+			t.Errorf("adopted with %v, want %v; counted %v", err, broken, leases.counted)
+		}
+		if diff := cmp.Diff([]string{dead[0].LogID(), dead[1].LogID(), finder.LogID()}, logs(t, dir)); diff != "" {
+			t.Errorf("logs (-want +got):\n%s", diff)
+		}
+		wantClicks(t, d, linkID, 30)
 	}
-	wantClicks(t, d, linkID, 10)
 }
 
 // TestAdopt_ReturnsOrphanedLeases: each lease once, with its last recorded state.

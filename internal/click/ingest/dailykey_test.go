@@ -2,7 +2,6 @@ package ingest_test
 
 import (
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -10,14 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/click/clicksql"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/click/ingest"
 	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
-	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
@@ -32,66 +29,6 @@ func visitsOf(t *testing.T, w *clicktest.World, linkID string) (sum, rows int64)
 		ColumnExpr("(SELECT COUNT(*) FROM clicks WHERE link_id = ? AND visit) AS rows", linkID).
 		Scan(db.AsSystem(t.Context()), &of.Sum, &of.Rows))
 	return of.Sum, of.Rows
-}
-
-// TestVisitors_AreCountedOnce, with the first click that is written: per link and day, and never as
-// a bot.
-func TestVisitors_AreCountedOnce(t *testing.T) {
-	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
-		midnight := clicktest.Noon.Truncate(click.Day)
-		c := w.Links[0]
-		c.Status, c.Visitor = 302, clicktest.Person(&c, 1)
-		at := func(when time.Time, change ...func(*click.Click)) click.Click {
-			one := c
-			one.ClickedAt = when
-			for _, f := range change {
-				f(&one)
-			}
-			return one
-		}
-		other := func(c *click.Click) { c.LinkID = w.Links[1].LinkID; c.Visitor = clicktest.Person(c, 1) }
-		bot := func(c *click.Click) { c.Bot = true }
-		nobody := func(c *click.Click) { c.Visitor = 0 }
-		w.Write(t, at(clicktest.Noon, bot), at(clicktest.Noon, nobody), at(clicktest.Noon), at(clicktest.Noon),
-			at(clicktest.Noon, other))
-		// late
-		w.Write(t, at(clicktest.Noon.Add(time.Hour)), at(midnight.Add(-time.Microsecond)), at(midnight),
-			at(midnight.Add(-time.Hour)))
-		w.Write(t, at(midnight.Add(click.Day)), at(midnight.Add(-time.Hour), nobody))
-		if sum, rows := visitsOf(t, w, c.LinkID); sum != 3 || rows != 3 {
-			t.Errorf("%d visits, %d clicks are one, want 3", sum, rows)
-		}
-		if sum, rows := visitsOf(t, w, w.Links[1].LinkID); sum != 1 || rows != 1 {
-			t.Errorf("the other link: %d visits, %d clicks are one, want 1", sum, rows)
-		}
-		q := w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(2*click.Day))
-		w.Check(t, rand.New(rand.NewPCG(1, 1)), q)
-		w.VerifyRollups(t)
-	})
-}
-
-// TestVisitors_FailedBatchCountsNobody: the retry counts each visitor once, as new.
-func TestVisitors_FailedBatchCountsNobody(t *testing.T) {
-	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
-		visitors, poison := clicktest.CrowdOf(w.Links[0], clicktest.Noon,
-			20), clicktest.ClickOf(clicktest.RefuseOne(t, w.DB))
-		poison.Visitor = clicktest.Person(&poison, 1)
-		for range 2 {
-			if err := w.Store.Write(t.Context(),
-				clickstore.Batch{Log: w.Log, To: 1, Clicks: append(visitors[:40:40], poison)}); !db.IsRefused(err) {
-				t.Fatalf("a batch that the database refuses: %v", err)
-			}
-		}
-		if sum, rows := visitsOf(t, w, w.Links[0].LinkID); sum != 0 || rows != 0 {
-			t.Errorf("the batch that failed has left %d visits, %d rows", sum, rows)
-		}
-		w.Write(t, visitors...)
-		w.Write(t, visitors...)
-		if sum, rows := visitsOf(t, w, w.Links[0].LinkID); sum != 20 || rows != 20 {
-			t.Errorf("%d visits, %d rows, want 20", sum, rows)
-		}
-		w.VerifyRollups(t)
-	})
 }
 
 // TestVisitors_RetriedTransactionCountsOnce: PostgreSQL calls it off twice, after all of it has
@@ -122,41 +59,6 @@ func TestVisitors_RetriedTransactionCountsOnce(t *testing.T) {
 	}
 	w.VerifyRollups(t)
 	w.CheckTotals(t)
-}
-
-// TestVisitors_AreSharedByNodes, at once and in another order, and count each of them once.
-func TestVisitors_AreSharedByNodes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := clicktest.NewWorld(t, d)
-		const visitors = 30
-		var nodes sync.WaitGroup
-		for node := range 3 {
-			random := rand.New(rand.NewPCG(2, uint64(node)))
-			nodes.Go(func() {
-				own, log := clicksql.Store{DB: d, Now: clicktest.AtNoon}, id.New(id.Log)
-				for position := range int64(3) {
-					var batch []click.Click
-					for _, link := range w.Links {
-						batch = append(batch, clicktest.CrowdOf(link, clicktest.Noon, visitors)...)
-						batch = append(batch, clicktest.CrowdOf(link, clicktest.Noon.Add(-click.Day), visitors)...)
-					}
-					random.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
-					if err := own.Write(t.Context(),
-						clickstore.Batch{Log: log, To: position + 1, Clicks: batch}); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		nodes.Wait()
-		for _, link := range w.Links {
-			if sum, rows := visitsOf(t, w, link.LinkID); sum != 2*visitors || rows != 2*visitors {
-				t.Errorf("%d visits, %d rows, want %d", sum, rows, 2*visitors)
-			}
-		}
-		w.VerifyRollups(t)
-	})
 }
 
 // keysAt are a node's keys.
@@ -228,8 +130,8 @@ func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 	})
 }
 
-// TestVisitorKey_MissingStillCountsClicks: while the database is unavailable there is no key, and
-// clicks have no visitor.
+// TestVisitorKey_MissingStillCountsClicks: while the database is unavailable there is no key, also no
+// erased one, and clicks have no visitor.
 func TestVisitorKey_MissingStillCountsClicks(t *testing.T) {
 	t.Parallel()
 	now := clicktest.Noon
@@ -241,8 +143,8 @@ func TestVisitorKey_MissingStillCountsClicks(t *testing.T) {
 		t.Errorf("a key that is held needs the database: %v", err)
 	}
 	now = now.Add(click.Day)
-	if err := k.Fetch(t.Context()); err == nil || k.Of(now) != nil {
-		t.Errorf("a key that nobody else has: %v, %v", k.Of(now), err)
+	if err := k.Fetch(t.Context()); err == nil || k.Of(now) != nil || k.Of(clicktest.Noon) != nil {
+		t.Errorf("a key that nobody else has: %v, and yesterday's: %v, %v", k.Of(now), k.Of(clicktest.Noon), err)
 	}
 	must.Value(away.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE away RENAME TO visitor_keys"))(t)
 	if err := k.Fetch(t.Context()); err != nil || k.Of(now) == nil {
@@ -257,20 +159,6 @@ func TestVisitorKey_MissingStillCountsClicks(t *testing.T) {
 		Total(t.Context())
 	if want := (click.Count{Clicks: 2}); got != want || err != nil {
 		t.Errorf("%+v, want %+v: %v", got, want, err)
-	}
-}
-
-// TestVisitorKey_IsErased, even by a node that cannot reach the database for the next one.
-func TestVisitorKey_IsErased(t *testing.T) {
-	t.Parallel()
-	now := clicktest.Noon
-	d := dbtest.MigratedSQLite(t)
-	k := keysAt(d, &now)
-	must.NoError(t, k.Fetch(t.Context()))
-	must.Value(d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE visitor_keys RENAME TO away"))(t)
-	now = now.Add(click.Day)
-	if err := k.Fetch(t.Context()); err == nil || k.Of(clicktest.Noon) != nil {
-		t.Errorf("yesterday's key: %v, %v", k.Of(clicktest.Noon), err)
 	}
 }
 

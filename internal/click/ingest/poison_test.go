@@ -100,27 +100,6 @@ func TestRecorder_SetsPoisonAside(t *testing.T) {
 	}
 }
 
-func TestAdopt_SetsPoisonAside(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		dir, linkID := t.TempDir(), id.New(id.Link)
-		dead := clicktest.NewRecorder(t, d, dir)
-		recordOf(dead, linkID, 3)
-		var set [][]byte
-		for _, put := range poison {
-			set = append(set, put(t, d, dead))
-			recordOf(dead, linkID, 3)
-		}
-		die(t, dead)
-		finder := adopted(t, d, dir)
-		wantClicks(t, d, linkID, int64(3+3*len(poison)))
-		if got := finder.Stats().Poison; got != int64(len(poison)) {
-			t.Errorf("%d records were set aside, want %d", got, len(poison))
-		}
-		aside(t, dir, dead.LogID(), set...)
-	})
-}
-
 // aside checks that the bytes were set aside.
 func aside(t *testing.T, dir, logID string, want ...[]byte) {
 	t.Helper()

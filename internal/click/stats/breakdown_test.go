@@ -5,9 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
@@ -37,8 +34,9 @@ func crowd(t *testing.T, w *clicktest.World, n int) {
 	}
 }
 
-// TestBreakdown_BoundsValues: the rest are others, and all of them add up, by the quarter of
-// an hour and by the day.
+// TestBreakdown_BoundsValues: the most frequent are kept, the rest are others, and all of them add up, by
+// the quarter of an hour and by the day. A value is filtered by as it was sent, also where there were too
+// many to keep each.
 func TestBreakdown_BoundsValues(t *testing.T) {
 	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		crowd(t, w, click.MaxValues+200)
@@ -58,7 +56,7 @@ func TestBreakdown_BoundsValues(t *testing.T) {
 				for first, other := range map[int]bool{1: true, 5: true, click.MaxValues: true} {
 					got, err := w.QueryStats(t, q).Breakdown(t.Context(), click.Referrer, first)
 					if err != nil || len(got) != first+1 && first < click.MaxValues ||
-						got[len(got)-1].IsOther != other {
+						got[0].Value != "first.example" || got[len(got)-1].IsOther != other {
 						t.Fatalf("first %d: %d slices: %v", first, len(got), err)
 					}
 					var sum click.Count
@@ -76,82 +74,10 @@ func TestBreakdown_BoundsValues(t *testing.T) {
 		w.Set(clicktest.Noon.Add(click.Day))
 		must.NoError(t, w.Seal(t.Context()))
 		check()
-	})
-}
-
-// TestBreakdown_KeepsTheMostFrequent, also where there is no room for each.
-func TestBreakdown_KeepsTheMostFrequent(t *testing.T) {
-	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
-		crowd(t, w, click.MaxValues+200)
-		for _, now := range []time.Time{clicktest.Noon, clicktest.Noon.Add(click.Day)} {
-			w.Set(now)
-			must.NoError(t, w.Seal(t.Context()))
-			got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day),
-				clicktest.Noon.Add(click.Day).Truncate(click.Day))).Breakdown(t.Context(), click.Referrer, 1)
-			if want := (stats.Slice{Value: "first.example", Count: click.Count{Clicks: 6}}); err != nil ||
-				got[0] != want {
-				t.Errorf("%+v, want %+v: %v", got, want, err)
-			}
-		}
-	})
-}
-
-// TestBreakdown_FiltersByDroppedValues: a value is filtered by as it was sent, also where there
-// were too many to keep each.
-func TestBreakdown_FiltersByDroppedValues(t *testing.T) {
-	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
-		crowd(t, w, click.MaxValues+200)
 		q := w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(time.Hour))
-		for i := range 2 * click.MaxValues {
-			if i%97 > 0 {
-				continue
-			}
-			q.F.Values = map[click.Dimension]string{click.Referrer: fmt.Sprintf("%04d.example", i)}
-			got, err := w.QueryStats(t, q).Total(t.Context())
-			if want := clicktest.CountAll(w.Meant(q)); err != nil || got != want {
-				t.Fatalf("%v: %+v, want %+v: %v", q, got, want, err)
-			}
-		}
-	})
-}
-
-// TestBreakdown_UnknownValues: an empty text means unknown, in a filter and in a slice.
-func TestBreakdown_UnknownValues(t *testing.T) {
-	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
-		c := w.Links[0]
-		c.ClickedAt, c.Status = clicktest.Noon, 302
-		known := c
-		known.Country, known.Status = "NP", 308
-		w.Write(t, c, c, known)
-		q := w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))
-		for _, one := range []struct {
-			f    clickstore.Filter
-			by   click.Dimension
-			want []stats.Slice
-		}{
-			{clickstore.Filter{}, click.Country, []stats.Slice{{Value: "", Count: click.Count{Clicks: 2}},
-				{Value: "NP", Count: click.Count{Clicks: 1}}}},
-			{clickstore.Filter{}, click.Status, []stats.Slice{{Value: "302", Count: click.Count{Clicks: 2}},
-				{Value: "308", Count: click.Count{Clicks: 1}}}},
-			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: ""}}, click.Status,
-				[]stats.Slice{{Value: "302", Count: click.Count{Clicks: 2}}}},
-			{clickstore.Filter{Values: map[click.Dimension]string{click.Status: "302"}}, click.Country,
-				[]stats.Slice{{Value: "", Count: click.Count{Clicks: 2}}}},
-			{clickstore.Filter{Values: map[click.Dimension]string{click.Status: "no status"}}, click.Country, nil},
-			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: "' OR 1=1 --"}}, click.Country, nil},
-			{clickstore.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Status: "308"}},
-				click.Content,
-				[]stats.Slice{{Count: click.Count{Clicks: 1}}}},
-		} {
-			q.F = one.f
-			got, err := w.QueryStats(t, q).Breakdown(t.Context(), one.by, 10)
-			if diff := cmp.Diff(one.want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
-				t.Errorf("%v by %s (-want +got):\n%s%v", one.f.Values, one.by, diff, err)
-			}
-			total, err := w.QueryStats(t, q).Total(t.Context())
-			if want := clicktest.CountAll(w.Meant(q)); total != want || err != nil {
-				t.Errorf("%v: %+v in all, want %+v: %v", one.f.Values, total, want, err)
-			}
+		for _, value := range []string{"0000.example", "1164.example", "1455.example", "none.example", "' OR 1=1 --"} {
+			q.F.Values = map[click.Dimension]string{click.Referrer: value}
+			w.CheckTotal(t, q)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package statspage
 import (
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,18 +96,5 @@ func TestNameOf_ShowsLookalikes(t *testing.T) {
 		if got := nameOf(host); got != want {
 			t.Errorf("%s is %+v, want %+v", host, got, want)
 		}
-	}
-}
-
-// TestPolicy_CoversBothStyles: the pages share a style, and the inspection adds to it.
-func TestPolicy_CoversBothStyles(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{pageText, inspectText} {
-		if !strings.HasPrefix(style(text), "\n"+styleText) || strings.Contains(style(text), "/*") {
-			t.Error("the page lacks the style, or has a comment in it, which the template would drop")
-		}
-	}
-	if slices.Contains([]string{"", inspectPolicy}, policy) {
-		t.Errorf("the policies are %q and %q", policy, inspectPolicy)
 	}
 }

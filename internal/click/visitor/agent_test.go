@@ -36,13 +36,9 @@ func TestAgent_RecognizesBrowsers(t *testing.T) {
 		{iPhone + "CriOS/130.0.6723.90 Mobile/15E148 Safari/604.1", Mobile, "Chrome", "iOS"},
 		{iPad + "CriOS/130.0.6723.90 Mobile/15E148 Safari/604.1", Tablet, "Chrome", "iOS"},
 		{windows + webKit + "Chrome/130.0.0.0 Safari/537.36 Edg/130.0.2849.68", Desktop, "Edge", "Windows"},
-		{windows + webKit + "Chrome/64.0.3282.140 Safari/537.36 Edge/18.17763", Desktop, "Edge", "Windows"},
-		{mac + webKit + "Chrome/130.0.0.0 Safari/537.36 Edg/130.0.2849.68", Desktop, "Edge", "macOS"},
 		{android + webKit + "Chrome/130.0.6723.102 Mobile Safari/537.36 EdgA/130.0.2849.56", Mobile, "Edge", "Android"},
-		{iPhone + "Version/17.0 EdgiOS/130.2849.80 Mobile/15E148 Safari/605.1.15", Mobile, "Edge", "iOS"},
 		{mac + "AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Safari/605.1.15", Desktop, "Safari", "macOS"},
 		{iPhone + "Version/18.0 Mobile/15E148 Safari/604.1", Mobile, "Safari", "iOS"},
-		{iPad + "Version/18.0 Mobile/15E148 Safari/604.1", Tablet, "Safari", "iOS"},
 		{mac + appleKit + "CriOS/130 Version/11.1.1 Safari/605.1.15", Tablet, "Chrome", "iOS"},
 		{mac + appleKit + "FxiOS/132.0 Safari/605.1.15", Tablet, "Firefox", "iOS"},
 		{mac + appleKit + "Version/17.0 EdgiOS/130.0 Safari/605.1.15", Tablet, "Edge", "iOS"},
@@ -53,26 +49,13 @@ func TestAgent_RecognizesBrowsers(t *testing.T) {
 		{mac + appleKit + "Version/17.5 YaBrowser/24.6 Mobile/15E148 Safari/605.1", Tablet, "Yandex Browser", "iOS"},
 		{"Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:132.0) Gecko/20100101 " +
 			"Firefox/132.0", Desktop, "Firefox", "Windows"},
-		{"Mozilla/5.0 (Macintosh; Intel Mac OS X 14.7; rv:132.0) Gecko/20100101 " +
-			"Firefox/1", Desktop, "Firefox", "macOS"},
-		{"Mozilla/5.0 (X11; Ubuntu; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0", Desktop, "Firefox", "Linux"},
 		{"Mozilla/5.0 (X11; FreeBSD amd64; rv:132.0) Gecko/20100101 Firefox/132.0", Desktop, "Firefox", "FreeBSD"},
-		{"Mozilla/5.0 (Android 14; Mobile; rv:132.0) Gecko/132.0 Firefox/132.0", Mobile, "Firefox", "Android"},
 		{"Mozilla/5.0 (Android 14; Tablet; rv:132.0) Gecko/132.0 Firefox/132.0", Tablet, "Firefox", "Android"},
-		{iPhone + "FxiOS/132.0 Mobile/15E148 Safari/605.1.15", Mobile, "Firefox", "iOS"},
-		{iPad + "FxiOS/132.0 Mobile/15E148 Safari/605.1.15", Tablet, "Firefox", "iOS"},
 		{android + webKit + "SamsungBrowser/26.0 Chrome/122.0.0.0 Mobile " +
 			"Safari/537.36", Mobile, "Samsung Internet", "Android"},
-		{android + webKit +
-			"SamsungBrowser/26.0 Chrome/122.0.0.0 Safari/537.36", Tablet, "Samsung Internet", "Android"},
 		{windows + webKit + "Chrome/130.0.0.0 Safari/537.36 OPR/114.0.0.0", Desktop, "Opera", "Windows"},
-		{android + webKit + "Chrome/130.0.6723.102 Mobile Safari/537.36 " +
-			"OPR/76.2.4027.73374", Mobile, "Opera", "Android"},
 		{"Opera/9.80 (Android; Opera Mini/36.2.2254/119.132; U; id) Presto/2.12 " +
 			"Version/12.1", Mobile, "Opera Mini", "Android"},
-		{windows + webKit + "Chrome/130.0.0.0 Safari/537.36 Vivaldi/7.0.3495.11", Desktop, "Vivaldi", "Windows"},
-		{windows + webKit + "Chrome/130.0.0.0 YaBrowser/24.10.1.669 Yowser/2.5 " +
-			"Safari/537.36", Desktop, "Yandex Browser", "Windows"},
 		{"Mozilla/5.0 (Windows NT 10.0; WOW64; Trident/7.0; rv:11.0) like " +
 			"Gecko", Desktop, "Internet Explorer", "Windows"},
 		{"Mozilla/5.0 (Linux; Android 13; CUBOT P80) " + webKit +
@@ -85,12 +68,9 @@ func TestAgent_RecognizesBrowsers(t *testing.T) {
 		{iPhone + "Mobile/21G93 [FBAN/MessengerForiOS;FBAV/488.0.0.51.103]", Mobile, "Messenger", "iOS"},
 		{iPhone + "Mobile/21G93 Instagram 354.0.0.20.91 (iPhone14,5; iOS 17_6_1; en_US; en; scale=3.00; " +
 			"1170x2532; 653456)", Mobile, "Instagram", "iOS"},
-		{view + "Instagram 354.0.0.40.109 Android (34/14; 420dpi; 1080x2205; Google/google; Pixel 8; shiba; " +
-			"en_US; 6534567)", Mobile, "Instagram", "Android"},
 		{iPhone + "Mobile/15E148 musical_ly_36.5.0 JsSdk/2.0 NetType/WIFI Channel/App Store ByteLocale/en " +
 			"Region/US", Mobile, "TikTok", "iOS"},
 		{iPhone + "Mobile/15E148 [LinkedInApp]/9.29.9500", Mobile, "LinkedIn", "iOS"},
-		{iPhone + "GSA/341.1.690284331 Mobile/15E148 Safari/604.1", Mobile, "Google", "iOS"},
 		{"DuckDuckGo/5 Mozilla/5.0 (Linux; Android 14) " + webKit +
 			"Version/4.0 Chrome/130.0.0.0 Mobile Safari/537.36", Mobile, "DuckDuckGo", "Android"},
 
@@ -127,33 +107,14 @@ var bots = []string{
 	"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_5) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/13.1.1 " +
 		"Safari/605.1.15 (Applebot/0.1)",
 	"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot",
-	"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; ClaudeBot/1.0; +claudebot@anthropic.com)",
-	"Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)",
-	"Bytespider",
-	"Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)",
-	"WhatsApp/2.24.20.89 A",
-	"facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)",
 	"meta-externalagent/1.1 (+https://developers.facebook.com/docs/sharing/webmasters/crawler)",
-	"Twitterbot/1.0",
-	"LinkedInBot/1.0 (compatible; Mozilla/5.0; Apache-HttpClient +http://www.linkedin.com)",
-	"TelegramBot (like TwitterBot)",
-	"Mozilla/5.0 (compatible; Discordbot/2.0; +https://discordapp.com)",
-	"Mozilla/5.0 (Windows NT 6.1; WOW64) SkypeUriPreview Preview/0.5 skype-url-preview@microsoft.com",
-	"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_11_1) AppleWebKit/601.2.4 (KHTML, like Gecko) Version/9.0.1 " +
-		"Safari/601.2.4 facebookexternalhit/1.1 Facebot Twitterbot/1.0",
-	"Viber/13.3.0.4 CFNetwork/1121.2.2 Darwin/19.3.0",
 	"curl/8.10.1",
-	"Wget/1.24.5",
 	"Go-http-client/1.1",
-	"python-requests/2.32.3",
-	"okhttp/4.12.0",
-	"axios/1.7.7",
 	"node",
 	"Dart/3.5 (dart:io)",
 	"Dalvik/2.1.0 (Linux; U; Android 14; Pixel 8 Build/AP2A.240905.003)",
 	"Mozilla/5.0+(compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)",
 	"Pingdom.com_bot_version_1.4_(http://www.pingdom.com/)",
-	"Mozilla/5.0 (compatible; StatusCake)",
 	"kube-probe/1.30",
 	"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/130.0.6723.58 Safari/537.36",
 	"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/118.0.0.0 Safari/537.36 " +
@@ -170,16 +131,6 @@ func TestAgent_RecognizesBots(t *testing.T) {
 	for _, text := range bots {
 		if diff := cmp.Diff(agent{bot: true}, agents.classify(text), cmp.AllowUnexported(agent{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
-		}
-	}
-}
-
-func TestAgent_CacheReturnsTheSame(t *testing.T) {
-	t.Parallel()
-	agents := newAgents()
-	for _, text := range append([]string{chrome, chrome + strings.Repeat(" x", 1000)}, bots...) {
-		if first, again := agents.classify(text), agents.classify(text); first != again {
-			t.Errorf("%q is %+v, then %+v", text, first, again)
 		}
 	}
 }

@@ -69,20 +69,3 @@ func TestIsPreviewCrawler_MatchesNeitherBrowsersNorOtherBots(t *testing.T) {
 		}
 	}
 }
-
-func TestIsPreviewCrawler_AllocatesNothing(t *testing.T) {
-	agents := append(strings.Split(browserAgents, "\n")[:20], strings.Split(crawlerAgents, "\n")...)
-	if n := testing.AllocsPerRun(10, func() {
-		for _, agent := range agents {
-			IsPreviewCrawler(agent)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func BenchmarkIsPreviewCrawler(b *testing.B) {
-	for b.Loop() {
-		IsPreviewCrawler(chrome)
-	}
-}

@@ -101,22 +101,19 @@ func TestRead_TreatsPrefetchesAsBots(t *testing.T) {
 	}
 }
 
-func TestRead_EmptyRequestIsABot(t *testing.T) {
-	t.Parallel()
-	got := NewReader(nil).read(&http.Request{URL: &url.URL{}}, netip.Addr{}, "")
-	if diff := cmp.Diff(Visit{Bot: true}, got); diff != "" {
-		t.Errorf("visit (-want +got):\n%s", diff)
-	}
-}
-
 func TestRead_KnownAgentAllocatesNothing(t *testing.T) {
 	if suitetest.Race {
 		t.Skip("the race detector allocates")
 	}
 	r, req := NewReader(nil), commonRequest()
 	r.read(req, visitor, "")
+	key, crawlers, long := Key{1}, strings.Split(crawlerAgents, "\n"), strings.Repeat("a", 600)
 	if n := testing.AllocsPerRun(100, func() {
 		r.read(req, visitor, "https://shop.example/?utm_source=mail")
+		key.Visitor("lnk_01h455vb4pex5vsknk084sn02q", "2001:db8::1", long)
+		for _, agent := range crawlers {
+			IsPreviewCrawler(agent)
+		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -169,21 +166,4 @@ func commonRequest() *http.Request {
 		"Accept": "text/html", "Accept-Encoding": "gzip, br", "Sec-Fetch-Mode": "navigate",
 		"Upgrade-Insecure-Requests": "1",
 	})
-}
-
-func BenchmarkRead(b *testing.B) {
-	r, req := NewReader(nil), commonRequest()
-	b.ReportAllocs()
-	for b.Loop() {
-		r.read(req, visitor, "https://shop.example/products/1")
-	}
-}
-
-func BenchmarkReadWithCampaign(b *testing.B) {
-	r, req := NewReader(nil), commonRequest()
-	req.URL.RawQuery = "utm_source=mail&utm_medium=email&utm_campaign=spring+sale"
-	b.ReportAllocs()
-	for b.Loop() {
-		r.read(req, visitor, "https://shop.example/products/1?utm_source=link")
-	}
 }

@@ -40,20 +40,3 @@ func TestVisitor_TruncatesLongAgents(t *testing.T) {
 		t.Error("got equal hashes for agents that differ within 512 bytes")
 	}
 }
-
-func TestVisitor_AllocatesNothing(t *testing.T) {
-	k, agent := Key{1}, strings.Repeat("a", 600)
-	if n := testing.AllocsPerRun(100, func() {
-		k.Visitor("lnk_01h455vb4pex5vsknk084sn02q", "2001:db8::1", agent)
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func BenchmarkVisitor(b *testing.B) {
-	k := Key{1}
-	b.ReportAllocs()
-	for b.Loop() {
-		k.Visitor("lnk_01h455vb4pex5vsknk084sn02q", "203.0.113.195", chrome)
-	}
-}

@@ -25,29 +25,6 @@ func copied(t *testing.T, dir string) (copy string) {
 	return copy
 }
 
-func TestCopy_HasEveryRecord(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	j := createIn(t, dir, "living", 1<<20)
-	j.turns = 4096 // several segments
-	want := fill(t, j, 500)
-	createIn(t, dir, "empty", 1<<20)
-	found, err := Found(copied(t, dir))
-	if err != nil || len(found) != 1 || found[0].ID() != "living" {
-		t.Fatalf("%d journals: %v", len(found), err)
-	}
-	defer found[0].Close()
-	got, damaged := readAll(t, found[0], 0, 100)
-	if len(got) != len(want) || len(damaged) > 0 {
-		t.Fatalf("%d records, want %d; %d bytes are damaged", len(got), len(want), len(damaged))
-	}
-	for i := range want {
-		if !same(got[i], want[i]) {
-			t.Fatalf("record %d is another", i)
-		}
-	}
-}
-
 // TestCopy_IsConsistentConcurrently: a copy has no gaps, and contains all records that existed at
 // its beginning and were not released.
 func TestCopy_IsConsistentConcurrently(t *testing.T) {

@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/proctest"
 )
 
 // ample is a bound that no test reaches.
@@ -129,22 +131,6 @@ func appendedIsRead(t *testing.T, j *Log) {
 			len(c.Records) > 0 && c.Records[0].End != want[i+1].End {
 			t.Fatalf("segments of %d, after record %d: %+v, %v", j.turns, i, c, err)
 		}
-	}
-}
-
-// TestLog_KeepsLongRecords are longer than half of the read buffer.
-func TestLog_KeepsLongRecords(t *testing.T) {
-	t.Parallel()
-	j := create(t, segmentBytes)
-	var want []Record
-	for i := range 60 {
-		data := slices.Repeat([]byte{byte(i + 1)}, MaxRecord-i*7)
-		end := must.Value(j.Append(data))(t)
-		want = append(want, Record{data, end})
-	}
-	got, damaged := readAll(t, j, 0, 1000)
-	if !slices.EqualFunc(want, got, same) || len(damaged) > 0 {
-		t.Errorf("%d records and %d damaged bytes, want the %d that were written", len(got), len(damaged), len(want))
 	}
 }
 
@@ -378,5 +364,57 @@ func TestSetAside_KeepsRecords(t *testing.T) {
 	must.NoError(t, j.Remove())
 	if got, err := os.ReadFile(j.dir + ".damaged"); string(got) != "somemore" || err != nil {
 		t.Errorf("got %q, want %q: %v", got, "somemore", err)
+	}
+}
+
+// The environment variable that makes a test of this file the process that another one watches: it
+// names the folder of its log.
+const folder = "LINKFORGE_TEST_JOURNAL"
+
+// TestLog_ReportsAFullDisk limits the file size of a process. The kernel writes a part of the
+// record, as when a disk becomes full, and then nothing.
+func TestLog_ReportsAFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv(folder)
+	if dir == "" {
+		process := proctest.Self(t, "TestLog_ReportsAFullDisk", folder+"="+t.TempDir())
+		if out, err := process.Output(); err != nil {
+			t.Errorf("%v:\n%s", err, out)
+		}
+		return
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	j := createIn(t, dir, "one", ample)
+	record := make([]byte, 100)
+	room := func(most uint64) {
+		t.Helper()
+		var limit syscall.Rlimit
+		err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit)
+		limit.Cur = min(most, limit.Max)
+		if err = errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for filled := range uint64(3) {
+		room(10_000 * (filled + 1))
+		before := j.End()
+		end, err := before, error(nil)
+		for err == nil && end < 1<<20 {
+			before = end
+			end, err = j.Append(record)
+		}
+		if !errors.Is(err, ErrFull) || end != before || end != j.End() {
+			t.Fatalf("full at %d: %v", end, err)
+		}
+		info, err := os.Stat(j.path(0))
+		if err != nil || info.Size() != end {
+			t.Errorf("the file has %d bytes, want those of whole records, %d: %v", info.Size(), end, err)
+		}
+	}
+	room(1 << 20)
+	end := must.Value(j.Append(record))(t)
+	got, damaged := readAll(t, j, 0, 50)
+	if int64(len(got))*(headerBytes+100) != end || len(damaged) > 0 {
+		t.Errorf("%d records and %d damaged bytes, want %d bytes of records", len(got), len(damaged), end)
 	}
 }

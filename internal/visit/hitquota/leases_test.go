@@ -299,6 +299,16 @@ func tryTake(ctx context.Context, l *Leases, linkID string, n int, limit int64) 
 	return given.Load(), nil
 }
 
+// takeHit takes one hit.
+func takeHit(t *testing.T, d *desk, linkID string, m click.Month, limit int64) Hit {
+	t.Helper()
+	hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: m, Limit: limit}, time.Now())
+	if !ok || err != nil {
+		t.Fatalf("taking a hit of %s returned %t, %v", m, ok, err)
+	}
+	return hit
+}
+
 // hold leaves n hits in a lease, whose callers have gone.
 func hold(t *testing.T, l *Leases, linkID string, n int, limit int64) {
 	t.Helper()
@@ -317,26 +327,6 @@ func hold(t *testing.T, l *Leases, linkID string, n int, limit int64) {
 func after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
-}
-
-func TestQuota_TakesHitsFromALease(t *testing.T) {
-	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
-		stop := run(t, d.Leases)
-		if got := take(t, d.Leases, linkID, 300, 200); got != 200 {
-			t.Errorf("%d hits given, want 200", got)
-		}
-		if got := take(t, d.Leases, linkID, 5, 200); got != 0 {
-			t.Errorf("%d hits given beyond the limit", got)
-		}
-		if len(source.wants) > 100 {
-			t.Errorf("200 hits were taken one by one, in %d leases", len(source.wants))
-		}
-		stop()
-		source.want(t, "at the end", linkID, 200, 0)
-		if s := d.Stats(); s.Unused != 0 || s.Away {
-			t.Errorf("%+v, want no unused hits", s)
-		}
-	})
 }
 
 // TestQuota_TakesSingleHitsNearTheLimit: so that no node holds what another lacks.
@@ -371,9 +361,8 @@ func TestQuota_ReturnsIdleLeases(t *testing.T) {
 		{20, nearLife}, {30, nearLife}, {100, plentyLife}, {300, abundantLife},
 	} {
 		t.Run(fmt.Sprint("limit ", c.limit), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				source, linkID := newTally(), id.New(id.Link)
-				idle, other := newDesk(source), newDesk(source)
+			inBubble(t, func(t *testing.T, source *tally, idle *desk, linkID string) {
+				other := newDesk(source)
 				other.numbers.Store(1000)
 				hold(t, idle.Leases, linkID, 20, c.limit)
 				run(t, idle.Leases)
@@ -406,9 +395,7 @@ func TestQuota_SizesLeasesByDemand(t *testing.T) {
 		{5 * time.Second, 400, 360},
 	} {
 		t.Run(fmt.Sprintf("a hit every %s, limit %d", c.every, c.limit), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				source, linkID := newTally(), id.New(id.Link)
-				d := newDesk(source)
+			inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 				stop := run(t, d.Leases)
 				taken := int64(0)
 				for began := time.Now(); time.Since(began) < 30*time.Minute; after(c.every) {
@@ -422,25 +409,6 @@ func TestQuota_SizesLeasesByDemand(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestQuota_LeasesPinLittleOfTheLog: leases that pin much of the log return early, so that the log
-// does not fill up.
-func TestQuota_LeasesPinLittleOfTheLog(t *testing.T) {
-	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
-		d.room = 1 << 20
-		hold(t, d.Leases, linkID, 20, 1000)
-		run(t, d.Leases)
-		d.end.Add(d.room/maxPinnedPart - 500)
-		after(2 * reapInterval)
-		source.want(t, "while there is room", linkID, 20, 1)
-		d.end.Add(1000)
-		after(2 * reapInterval)
-		source.want(t, "when it takes too much", linkID, 0, 0)
-		if pin := d.Pin(); pin < d.end.Load() {
-			t.Errorf("the log is kept from %d on, though it has reached %d", pin, d.end.Load())
-		}
-	})
 }
 
 // crowd holds a hit of each of n other links in the shard of one.
@@ -473,9 +441,7 @@ func TestQuota_EndsLeasesAmongMany(t *testing.T) {
 		"plenty, a full log": {100, time.Second, 2 * reapInterval, 1 << 19},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				source, linkID := newTally(), id.New(id.Link)
-				d := newDesk(source)
+			inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 				d.room = 1 << 20
 				hold(t, d.Leases, linkID, 20, c.limit)
 				crowd(t, d.Leases, linkID, others)
@@ -543,9 +509,7 @@ func TestHit_SettlesOnce(t *testing.T) {
 		settle func(d *desk, linkID string, h *Hit)
 		used   int64 // of a limit of 3; another node uses 2
 	}{
-		"committed":                 {func(_ *desk, _ string, h *Hit) { h.Commit(0) }, 3},
 		"committed, released later": {func(_ *desk, _ string, h *Hit) { h.Commit(0); h.Release() }, 3},
-		"released":                  {func(_ *desk, _ string, h *Hit) { h.Release() }, 2},
 		"released twice":            {func(_ *desk, _ string, h *Hit) { h.Release(); h.Release() }, 2},
 		"released after the lease": {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*reapInterval); h.Release() },
 			2},
@@ -553,8 +517,10 @@ func TestHit_SettlesOnce(t *testing.T) {
 			after(nearLife + 2*reapInterval)
 			h.Commit(0)
 		}, 3},
-		"released after a replacement": {func(d *desk, linkID string, h *Hit) { replaceLease(d, linkID); h.Release() },
-			2},
+		"released after a replacement": {func(d *desk, linkID string, h *Hit) {
+			_, _ = tryTake(context.Background(), d.Leases, linkID, 1, 3) // which is refused
+			h.Release()
+		}, 2},
 		"the zero hit": {func(_ *desk, _ string, h *Hit) {
 			new(Hit).Release()
 			new(Hit).Commit(0)
@@ -562,16 +528,10 @@ func TestHit_SettlesOnce(t *testing.T) {
 		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				source, linkID := newTally(), id.New(id.Link)
-				d := newDesk(source)
+			inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 				hold(t, d.Leases, linkID, 3, 3)
 				stop := run(t, d.Leases)
-				hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: thisMonth(), Limit: 3}, time.Now())
-				if !ok || err != nil {
-					t.Fatalf("taking a hit returned %t, %v", ok, err)
-				}
+				hit := takeHit(t, d, linkID, thisMonth(), 3)
 				if got := take(t, d.Leases, linkID, 2, 3); got != 2 {
 					t.Fatalf("%d hits taken, want 2", got)
 				}
@@ -588,20 +548,12 @@ func TestHit_SettlesOnce(t *testing.T) {
 	}
 }
 
-// replaceLease makes the link request another lease, which is refused.
-func replaceLease(d *desk, linkID string) {
-	_, _ = tryTake(context.Background(), d.Leases, linkID, 1, 3)
-}
-
 // TestLeases_PinTheLogWhileHitsArePending: the click of a hit may still be recorded, so the log
 // keeps the lease's record.
 func TestLeases_PinTheLogWhileHitsArePending(t *testing.T) {
 	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
 		run(t, d.Leases)
-		hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: thisMonth(), Limit: 3}, time.Now())
-		if !ok || err != nil {
-			t.Fatalf("taking a hit returned %t, %v", ok, err)
-		}
+		hit := takeHit(t, d, linkID, thisMonth(), 3)
 		d.end.Add(1000)
 		after(nearLife + 2*reapInterval)
 		source.want(t, "while its hit is pending", linkID, 1, 1)
@@ -639,10 +591,8 @@ func TestLeases_CountHitsOnTheirWay(t *testing.T) {
 
 // TestLeases_ReturnEverythingAfterAnOutage: however many leases end while the source is down.
 func TestLeases_ReturnEverythingAfterAnOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, links := newTally(), 3*takeBatch+1
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, _ string) {
+		const links = 3*takeBatch + 1
 		for range links {
 			hold(t, d.Leases, id.New(id.Link), 1, 1000)
 		}
@@ -654,7 +604,7 @@ func TestLeases_ReturnEverythingAfterAnOutage(t *testing.T) {
 		}
 		source.fail(nil)
 		after(2 * reapInterval)
-		if got := d.Stats(); got.Returned != int64(links) || len(source.open) != 0 {
+		if got := d.Stats(); got.Returned != links || len(source.open) != 0 {
 			t.Errorf("%d hits returned and %d leases open, want %d and 0", got.Returned, len(source.open), links)
 		}
 		stop()
@@ -662,19 +612,14 @@ func TestLeases_ReturnEverythingAfterAnOutage(t *testing.T) {
 }
 
 func TestQuota_CountsMonthsSeparately(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID, january := newTally(), id.New(id.Link), thisMonth()
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
+		january := thisMonth()
 		hold(t, d.Leases, linkID, 5, 10)
 		stop := run(t, d.Leases)
 		february := january + 1
 		// requests that are late, and clocks that differ
-		for i, m := range []click.Month{january, february, january, february, february, february} {
-			hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: m, Limit: 10}, time.Now())
-			if !ok || err != nil {
-				t.Errorf("take %d, of %q: given %t: %v", i, m, ok, err)
-			}
+		for _, m := range []click.Month{january, february, january, february, february, february} {
+			hit := takeHit(t, d, linkID, m, 10)
 			hit.Commit(0)
 		}
 		stop()
@@ -686,9 +631,7 @@ func TestQuota_CountsMonthsSeparately(t *testing.T) {
 }
 
 func TestQuota_ServesManyLinksConcurrently(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source := newTally()
+	inBubble(t, func(t *testing.T, source *tally, d *desk, _ string) {
 		var tooMany atomic.Int64
 		source.taking = func(_ context.Context, requests []*Request) error {
 			if len(requests) > takeBatch {
@@ -696,14 +639,10 @@ func TestQuota_ServesManyLinksConcurrently(t *testing.T) {
 			}
 			return nil
 		}
-		d := newDesk(source)
 		stop := run(t, d.Leases)
-		var links []string
-		for range 3 * takeBatch {
-			links = append(links, id.New(id.Link))
-		}
 		var all sync.WaitGroup
-		for _, linkID := range links {
+		for range 3 * takeBatch {
+			linkID := id.New(id.Link)
 			all.Go(func() {
 				if got := take(t, d.Leases, linkID, 3, 2); got != 2 {
 					t.Errorf("%d hits given, want 2", got)
@@ -735,10 +674,8 @@ func TestQuota_RefusesUnknownLinkForm(t *testing.T) {
 // TestLeases_OutageAdmitsLeasedHits: held leases last for the whole outage, links beyond half of
 // their limits fail at once, and everything returns afterwards.
 func TestLeases_OutageAdmitsLeasedHits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID, other := newTally(), id.New(id.Link), id.New(id.Link)
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
+		other := id.New(id.Link)
 		d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return map[string]int64{other: 50}, nil })
 		hold(t, d.Leases, linkID, 10, 100)
 		time.Sleep(floorLife) // the month has begun
@@ -795,43 +732,11 @@ func TestLeases_LostAnswerIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestLeases_HangingIsAnOutage: visitors of a link beyond half of its limit get Unavailable once the
-// counters do not respond for a while, those of links with hits do not wait, and no call remains.
-func TestLeases_HangingIsAnOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID, leased := newTally(), id.New(id.Link), id.New(id.Link)
-		d := newDesk(source)
-		d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return map[string]int64{linkID: 5}, nil })
-		hold(t, d.Leases, leased, 1, 100)
-		time.Sleep(floorLife) // the month has begun
-		source.taking = func(ctx context.Context, _ []*Request) error {
-			<-ctx.Done()
-			source.fail(errGone)
-			return errRedisDown
-		}
-		stop := run(t, d.Leases)
-		began := time.Now()
-		_, err := tryTake(t.Context(), d.Leases, linkID, 3, 10)
-		if took := time.Since(began); took > takeDeadline+retryPause || !errs.Is(err, errs.Unavailable) ||
-			!d.Stats().Away {
-			t.Errorf("it took %s: %v, away is %t", took, err, d.Stats().Away)
-		}
-		began = time.Now()
-		if got := take(t, d.Leases, leased, 1, 100); got != 1 || time.Since(began) > 0 {
-			t.Errorf("%d leased hits given after %s, want 1 at once", got, time.Since(began))
-		}
-		stop()
-	})
-}
-
 // TestLeases_SlowCallFailsNoOtherLink: as many calls as may run at a time hang, and others get a
 // place when their deadline ends them.
 func TestLeases_SlowCallFailsNoOtherLink(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, slow := newTally(), map[string]bool{}
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, _ string) {
+		slow := map[string]bool{}
 		source.taking = func(ctx context.Context, requests []*Request) error {
 			if slow[requests[0].LinkID] {
 				<-ctx.Done()
@@ -859,13 +764,13 @@ func TestLeases_SlowCallFailsNoOtherLink(t *testing.T) {
 func TestLeases_AdmitInOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		counters, linkID, clicks := NewMemory("log_1"), id.New(id.Link), int64(0)
-		source := &tallied{Counters: counters}
+		linkID, clicks := id.New(id.Link), int64(0)
+		source := &severable{Counters: NewMemory("log_1"), isCut: new(atomic.Bool)}
 		d := newDesk(source)
 		d.AdmitsInOutage = true
 		d.Clicks = clicksFunc(func([]string) (map[string]int64, error) { return map[string]int64{linkID: clicks}, nil })
 		run(t, d.Leases)
-		source.gone.Store(true)
+		source.isCut.Store(true)
 		for range 7 {
 			hit, ok, err := d.Take(t.Context(), &Claim{LinkID: linkID, Month: thisMonth(), Limit: 10}, time.Now())
 			if !ok || err != nil || hit.LeaseNumber() >= 0 {
@@ -877,7 +782,7 @@ func TestLeases_AdmitInOutage(t *testing.T) {
 		if s := d.Stats(); s.Unused > 0 || s.InOutage != 5 {
 			t.Errorf("%+v, want no unused hits, and 5 of leases", s)
 		}
-		source.gone.Store(false)
+		source.isCut.Store(false)
 		if got := take(t, d.Leases, linkID, 5, 10); got != 3 {
 			t.Errorf("%d hits given afterwards, want the other 3 of 10", got)
 		}
@@ -1031,24 +936,10 @@ func TestLeases_ReadFewFloorsInOutage(t *testing.T) {
 	})
 }
 
-// slowClicks are counted by a statement that takes one and a half seconds.
-type slowClicks struct{ clicksFunc }
-
-func (slowClicks) Since(
-	ctx context.Context, _ string, _ []string, _ click.Month,
-) (map[string]click.MonthCount, int64, error) {
-	select {
-	case <-time.After(1500 * time.Millisecond):
-		return nil, 0, nil
-	case <-ctx.Done():
-		return nil, 0, ctx.Err()
-	}
-}
-
 // TestLeases_SlowFloorIsNoOutage: a visitor who can wait for the statement gets the hit.
 func TestLeases_SlowFloorIsNoOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
-		d.Clicks = slowClicks{noClicks}
+		d.Clicks = slowly{d.Clicks, 1500 * time.Millisecond}
 		stop := run(t, d.Leases)
 		if got := take(t, d.Leases, linkID, 1, 10); got != 1 {
 			t.Errorf("%d hits given, want 1", got)
@@ -1129,8 +1020,8 @@ func TestLeases_CarryClicksOfDeadProcesses(t *testing.T) {
 // them continue.
 func TestLeases_FailingAtOnceEndsEachRequestOnce(t *testing.T) {
 	t.Parallel()
-	source := &tallied{Counters: NewMemory("log_1")}
-	source.gone.Store(true)
+	source := &severable{Counters: NewMemory("log_1"), isCut: new(atomic.Bool)}
+	source.isCut.Store(true)
 	d := newDesk(source)
 	d.Clicks = clicksFunc(func(linkIDs []string) (map[string]int64, error) {
 		used := map[string]int64{}
@@ -1154,31 +1045,10 @@ func TestLeases_FailingAtOnceEndsEachRequestOnce(t *testing.T) {
 	visits.Wait()
 }
 
-// tallied are counters that can be taken away.
-type tallied struct {
-	Counters
-	gone atomic.Bool
-}
-
-func (c *tallied) IsDown() bool { return c.gone.Load() }
-
-func (c *tallied) Take(ctx context.Context, requests []*Request) int64 {
-	if !c.gone.Load() {
-		return c.Counters.Take(ctx, requests)
-	}
-	for _, q := range requests {
-		q.Err = errRedisDown
-	}
-	return 1
-}
-
 // TestQuota_AnswersEveryWaiter: when the end comes while the source thinks, while requests wait for
 // their turn, and after it.
 func TestQuota_AnswersEveryWaiter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source := newTally()
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, _ string) {
 		source.taking = func(ctx context.Context, _ []*Request) error {
 			<-ctx.Done()
 			return ctx.Err()
@@ -1232,10 +1102,8 @@ func TestQuota_CancelledCallerDelaysNobody(t *testing.T) {
 // TestQuota_PinsBeforeEveryOpenLease: held ones, requested ones, and ones that could not be
 // returned. The process that adopts the log has to find them in it.
 func TestQuota_PinsBeforeEveryOpenLease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, linkID, other := newTally(), id.New(id.Link), id.New(id.Link)
-		d := newDesk(source)
+	inBubble(t, func(t *testing.T, source *tally, d *desk, linkID string) {
+		other := id.New(id.Link)
 		pin := func(when string, want int64) {
 			t.Helper()
 			d.end.Add(100) // clicks

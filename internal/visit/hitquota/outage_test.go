@@ -3,7 +3,6 @@ package hitquota
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -326,78 +325,6 @@ func TestReap_IsNotHeldByASilentDatabase(t *testing.T) {
 			t.Errorf("%d links owe hits at the end", owing())
 		}
 	})
-}
-
-// TestOutage_OneNodeIsCutOff: it redirects all of its visitors until half of the limit is used, and
-// the other node does not exceed the limit meanwhile. Afterwards the counter has all hits, and the
-// limit is used up exactly.
-func TestOutage_OneNodeIsCutOff(t *testing.T) {
-	t.Parallel()
-	for _, limit := range []int64{10, 201} {
-		for _, every := range []int64{1, 3} { // of the cut off node's visits, one of the other node
-			t.Run(fmt.Sprint("limit ", limit, ", every ", every), func(t *testing.T) {
-				t.Parallel()
-				m := &model{t: t, redis: dbtest.Redis(t, ""), linkID: id.New(id.Link), limit: limit}
-				m.row = Claim{LinkID: m.linkID, Month: thisMonth(), Limit: limit}
-				m.start()
-				m.start()
-				visit := func(n *modelNode) (ok bool) {
-					row := m.row
-					hit, ok, err := n.Take(t.Context(), &row, m.now())
-					if err != nil && !n.isCut.Load() {
-						t.Error(err)
-					}
-					if ok {
-						n.waiting++
-						if hit.LeaseNumber() < 0 {
-							n.outage++
-						}
-						n.end++
-						hit.Commit(n.end)
-					}
-					n.ingest(n.waiting)
-					m.passed += 100 * time.Millisecond
-					n.reap(t.Context(), false)
-					return ok
-				}
-				whole, cut := m.nodes[0], m.nodes[1]
-				for _, n := range m.nodes {
-					n.Leases.nodes.Store(2)
-					visit(n)
-				}
-				cut.cut()
-				for i := range 3 * limit {
-					isBelow := m.stored < limit/2
-					if !visit(cut) && isBelow {
-						t.Errorf("no hit after %d of %d clicks", m.stored, limit)
-					}
-					if i%every == 0 {
-						visit(whole)
-					}
-				}
-				for m.passed += time.Hour; visit(whole); m.passed += time.Second {
-				}
-				if m.stored > limit || m.outage == 0 {
-					t.Errorf("%d clicks, %d without Redis, want %d at most", m.stored, m.outage, limit)
-				}
-				cut.cut()
-				for range 2 {
-					cut.reap(t.Context(), true)
-				}
-				counter := must.Value(m.redis.Get(t.Context(), keysOf(m.linkID, thisMonth())[0]).Int64())(t)
-				if counter != m.stored {
-					t.Errorf("the counter is %d afterwards, want %d", counter, m.stored)
-				}
-				for _, n := range m.nodes {
-					for m.passed += time.Hour; visit(n); m.passed += time.Second {
-					}
-				}
-				if m.stored != limit {
-					t.Errorf("%d clicks at the end, want %d", m.stored, limit)
-				}
-			})
-		}
-	}
 }
 
 // TestLeases_MonthBeginsWithoutDatabase: for links that were followed on the last day of the month

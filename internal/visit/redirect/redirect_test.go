@@ -96,6 +96,13 @@ func setup(t testing.TB, d *db.DB) *bundle {
 	return b
 }
 
+// each runs a test in parallel with others, on both databases.
+func each(t *testing.T, test func(t *testing.T, b *bundle, d *db.DB)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, setup(t, d), d) })
+}
+
 // turnTo sets the clock.
 func (b *bundle) turnTo(now time.Time) {
 	b.now = now
@@ -127,9 +134,7 @@ func (b *bundle) clicks(t *testing.T, l *link.Link) int64 {
 // TestHandler_AnswersByStatus goes through DESIGN's table of a link's life, at the instants where
 // it changes, by each verb.
 func TestHandler_AnswersByStatus(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle, d *db.DB) {
 		start, end, two, five := b.now.Add(time.Hour), b.now.Add(2*time.Hour), int64(2), int64(5)
 		timed := b.link(t, creation.Input{URL: "https://example.com/timed", StartsAt: &start, ExpiresAt: &end})
 		limited := b.link(t, creation.Input{URL: "https://example.com/limited", MaxClicks: &two})
@@ -256,9 +261,7 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 // one has the hit and waits for its grant when the second one is refused: the link has ended for
 // that one too.
 func TestHandler_EndedLinkIsGone(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle, d *db.DB) {
 		b.HitQuota = 1
 		l := b.link(t, creation.Input{URL: "https://example.com/", MaxClicks: new(int64(1))})
 		locked, unlock := make(chan struct{}), make(chan struct{})
@@ -317,9 +320,7 @@ func (b *bundle) visitAtOnce(t *testing.T, l *link.Link, visitors int) map[int]i
 }
 
 func TestHandler_RedirectsToTheOriginalURL(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle, _ *db.DB) {
 		status := 308
 		for given, want := range map[string]string{
 			"HTTP://Example.COM:80/a//b/?z=1&a=2#x": "HTTP://Example.COM:80/a//b/?z=1&a=2#x",
@@ -361,38 +362,10 @@ func TestHandler_ComparesWholeAddresses(t *testing.T) {
 	}
 }
 
-func TestHandler_EnforcesTheMonthlyQuota(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.link(t, creation.Input{URL: "https://example.com/"})
-		if diff := cmp.Diff(map[int]int{302: 5, 429: 35}, b.visitAtOnce(t, l, 40)); diff != "" {
-			t.Errorf("answers (-want +got):\n%s", diff)
-		}
-		if n := b.clicks(t, l); n != 5 {
-			t.Errorf("%d clicks, want 5", n)
-		}
-		if w := b.visit(t, http.MethodHead, "/"+l.Code); w.Code != 302 {
-			t.Errorf("HEAD takes no quota, and answers %d", w.Code)
-		}
-		w := b.visit(t, http.MethodGet, "/"+l.Code)
-		month := click.MonthOf(b.now)
-		if w.Code != 429 || w.Header().Get("Retry-After") == "" {
-			t.Errorf("over the quota: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
-		}
-		b.turnTo(month.End())
-		if w := b.visit(t, http.MethodGet, "/"+l.Code); w.Code != 302 {
-			t.Errorf("in the next month: %d", w.Code)
-		}
-	})
-}
-
 // TestHandler_StartsANewQuotaWithTheMonth: each month has a quota of its own, and every click is in
 // the month that it arrived in.
 func TestHandler_StartsANewQuotaWithTheMonth(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle, d *db.DB) {
 		month := click.MonthOf(b.now)
 		b.HitQuota = 200
 		b.turnTo(month.End().Add(-time.Second))
@@ -440,9 +413,7 @@ func TestHandler_StartsANewQuotaWithTheMonth(t *testing.T) {
 }
 
 func TestHandler_UsesTheQuotaOfTheWorkspace(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle, d *db.DB) {
 		l := b.link(t, creation.Input{URL: "https://example.com/"})
 		must.Value(d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("hit_quota = 1").Where("id = ?", b.mine.ID()).
 			Exec(db.AsSystem(t.Context())))(t)
@@ -450,24 +421,6 @@ func TestHandler_UsesTheQuotaOfTheWorkspace(t *testing.T) {
 			if w := b.visit(t, http.MethodGet, "/ada/"+l.Code); w.Code != want {
 				t.Errorf("visit %d: %d, want %d", i, w.Code, want)
 			}
-		}
-	})
-}
-
-// TestHandler_CountsInMemoryWithoutRedis checks that the limit holds while redirects continue.
-func TestHandler_CountsInMemoryWithoutRedis(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		l := b.link(t, creation.Input{URL: "https://example.com/"})
-		b.visit(t, http.MethodGet, "/"+l.Code)
-		must.NoError(t, b.redis.Close())
-		got := map[int]int{}
-		for range 10 {
-			got[b.visit(t, http.MethodGet, "/"+l.Code).Code]++
-		}
-		if diff := cmp.Diff(map[int]int{302: 4, 429: 6}, got); diff != "" || b.clicks(t, l) != 5 {
-			t.Errorf("%d clicks, want 5; answers (-want +got):\n%s", b.clicks(t, l), diff)
 		}
 	})
 }
@@ -511,65 +464,6 @@ func TestHandler_RefusedHitTakesNoGrant(t *testing.T) {
 		}
 		if got := b.Quotas.OutstandingGrants(); got != 0 {
 			t.Errorf("%d grants are outstanding", got)
-		}
-	})
-}
-
-// TestHandler_SlowGrantFailsNoOtherVisitor: while the row of a link is locked, its visitors get
-// 503, and those of other links redirects. Afterwards the link redirects as often as it may.
-func TestHandler_SlowGrantFailsNoOtherVisitor(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		d, most := dbtest.MigratedPostgres(t), int64(5)
-		b := setup(t, d)
-		b.HitQuota = 1000
-		slow := b.link(t, creation.Input{URL: "https://example.com/slow", MaxClicks: &most})
-		others := make([]*link.Link, 20)
-		for i := range others {
-			others[i] = b.link(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), MaxClicks: &most})
-			b.expect(t, "before", http.MethodGet, others[i].Code, http.StatusFound, true)
-		}
-		var all sync.WaitGroup
-		dbtest.WhileLocked(t, d, "grants", "subject_id = '"+slow.ID+"'", func(context.Context) {
-			for range 50 {
-				all.Go(func() {
-					if w := b.visit(t, http.MethodGet, "/"+slow.Code); w.Code != http.StatusServiceUnavailable {
-						t.Errorf("a visitor of the locked link gets %d", w.Code)
-					}
-				})
-			}
-			for _, other := range others {
-				for range 2 {
-					all.Go(func() {
-						if w := b.visit(t, http.MethodGet, "/"+other.Code); w.Code != http.StatusFound {
-							t.Errorf("a visitor of another link gets %d", w.Code)
-						}
-					})
-				}
-			}
-			all.Wait()
-			// While the row is locked: a grant whose statement ends without an answer stays
-			// granted.
-			polltest.Until(t, "the statements of visitors who have gone end", func() bool {
-				return b.Quotas.OutstandingGrants() == 0
-			})
-		})
-		var redirected atomic.Int64
-		for range 20 {
-			all.Go(func() {
-				switch w := b.visit(t, http.MethodGet, "/"+slow.Code); w.Code {
-				case http.StatusFound:
-					redirected.Add(1)
-				case http.StatusGone:
-				default:
-					t.Errorf("after the lock: %d", w.Code)
-				}
-			})
-		}
-		all.Wait()
-		if got := redirected.Load(); got != most || b.clicks(t, slow) != most {
-			t.Errorf("%d redirects and %d clicks, want %d", got, b.clicks(t, slow), most)
 		}
 	})
 }

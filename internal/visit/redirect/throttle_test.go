@@ -67,10 +67,8 @@ func (b *bundle) expectFrom(t *testing.T, address, method, path string, status i
 // TestHandler_ThrottlesOneClient: one client sends 10,000 GETs for one link. It consumes 60 hits
 // and 60 of the link's own clicks, and all other clients are redirected.
 func TestHandler_ThrottlesOneClient(t *testing.T) {
-	t.Parallel()
 	const attacker, victim = "192.0.2.1:1000", "192.0.2.2:1000"
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle, d *db.DB) {
 		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, admission.NewLimiter(60), admission.NewLimiter(300)
 		own := int64(1000)
 		l := b.link(t, creation.Input{URL: "https://example.com/", MaxClicks: &own})
@@ -116,10 +114,8 @@ func TestHandler_ThrottlesOneClient(t *testing.T) {
 // TestHandler_SlowsDownGuesses: a client that guesses codes gets 429 after the rate, and causes no
 // query of the database. Links in memory still redirect it.
 func TestHandler_SlowsDownGuesses(t *testing.T) {
-	t.Parallel()
 	const guesser, victim = "192.0.2.1:1000", "192.0.2.2:1000"
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle, _ *db.DB) {
 		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, admission.NewLimiter(60), admission.NewLimiter(300)
 		cached := b.link(t, creation.Input{URL: "https://example.com/cached"})
 		stored := b.link(t, creation.Input{URL: "https://example.com/stored"})
@@ -227,40 +223,6 @@ func BenchmarkHandler_Serve(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				r.RemoteAddr = clients[i%len(clients)]
-				w := discard{header: http.Header{}}
-				if h.Serve(&w, r, at); w.status != http.StatusFound {
-					b.Fatal(w.status)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkHandler_Routing compares a plain link with links of ten rules, where only the last one
-// holds.
-func BenchmarkHandler_Routing(b *testing.B) {
-	target := func(url string, when ...*routing.Condition) *routing.Rule {
-		return &routing.Rule{When: when, Targets: []*routing.Target{{URL: &url}}}
-	}
-	var rules, languages []*routing.Rule
-	for _, language := range []string{"de", "fr", "it", "es", "pt-BR", "zh-TW", "zh-CN", "ja", "ko"} {
-		languages = append(languages, target("https://example.com/a", &routing.Condition{Language: []string{language}}))
-		rules = append(rules, target("https://example.com/a", &routing.Condition{Country: []string{"DE", "AT", "CH"}}))
-	}
-	rules, languages = append(rules, target("https://example.com/b")), append(languages,
-		target("https://example.com/b"))
-	for name, change := range map[string]*routing.Change{
-		"plain": nil, "ten rules": {Rules: optional.Set(rules)}, "ten languages": {Rules: optional.Set(languages)},
-	} {
-		b.Run(name, func(b *testing.B) {
-			h := setup(b, dbtest.MigratedSQLite(b))
-			h.Log, h.HitQuota = slog.New(slog.DiscardHandler), 1<<40
-			at := resolve.Address{Code: h.link(b, creation.Input{URL: "https://example.com/", Routing: change}).Code}
-			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/"+at.Code, nil)
-			r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
-			r.Header.Set("Accept-Language", "nl-NL,nl;q=0.9,en-US;q=0.8,en;q=0.7")
-			b.ReportAllocs()
-			for b.Loop() {
 				w := discard{header: http.Header{}}
 				if h.Serve(&w, r, at); w.status != http.StatusFound {
 					b.Fatal(w.status)

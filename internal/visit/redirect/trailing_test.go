@@ -6,7 +6,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -15,9 +14,7 @@ import (
 // TestHandler_IgnoresWhatFollowsAShortURL requests short URLs with slashes, punctuation and
 // parameters behind them.
 func TestHandler_IgnoresWhatFollowsAShortURL(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle, _ *db.DB) {
 		b.HitQuota = 100
 		create := func(code, url string, change *routing.Change) *link.Link {
 			return b.link(t, creation.Input{URL: url, CustomCode: &code, Routing: change})

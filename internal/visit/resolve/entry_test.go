@@ -42,11 +42,9 @@ func TestEntry_IsAsSmallAsEver(t *testing.T) {
 			&settings{hitQuota: 7, isGone: true, notFoundURL: "https://a.example/"}),
 			"03" + "0123" + "0477735f31" + "0700000000000000" + "01"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if got := hex.EncodeToString([]byte(c.entry)); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
-		})
+		if got := hex.EncodeToString([]byte(c.entry)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 	_, rest, _ := linkEntry(subject{"ws_1", "abc"}, &routed).open(subject{"ws_1", "abc"})
 	if got := readTarget(rest); got != routed {

@@ -35,55 +35,46 @@ func accepting(media string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Accept", media) }
 }
 
-func TestMessage_ServesHTMLToBrowsers(t *testing.T) {
+// TestMessage_ServesWhatIsAccepted: HTML to browsers, text to others, and to HEAD the same headers.
+func TestMessage_ServesWhatIsAccepted(t *testing.T) {
 	t.Parallel()
-	w := serve(message("This link is over", "Ask the sender."), "/", accepting(browser))
-	body := w.Body.String()
-	for _, want := range []string{
-		"<!doctype html>", "<title>This link is over</title>", "<h1>This link is over</h1>", "<p>Ask the sender.</p>",
-		">HTTP status 410<",
-	} {
-		if !strings.Contains(body, want) {
-			t.Errorf("%s is missing from %s", want, body)
-		}
-	}
-	want := http.Header{
-		"Cache-Control":          {"no-store"},
-		"Content-Length":         {strconv.Itoa(len(body))},
-		"Content-Type":           {"text/html; charset=utf-8"},
-		"Referrer-Policy":        {"no-referrer"},
-		"Vary":                   {"Accept"},
-		"X-Content-Type-Options": {"nosniff"},
-		"X-Robots-Tag":           {"noindex, nofollow"},
-		"Content-Security-Policy": {
-			"default-src 'none'; style-src '" + hashOf(body, "<style>", "</style>") +
-				"'; base-uri 'none'; frame-ancestors 'none'; " +
-				"form-action 'none'",
-		},
-	}
-	if diff := cmp.Diff(want, w.Header()); diff != "" || w.Code != http.StatusGone {
-		t.Errorf("status %d, headers (-want +got):\n%s", w.Code, diff)
-	}
-}
-
-func TestMessage_ServesTextToOthers(t *testing.T) {
-	t.Parallel()
-	for _, accept := range []string{"", "*/*", "application/json", "text/plain"} {
+	for _, accept := range []string{browser, "", "*/*", "application/json", "text/plain"} {
 		w := serve(message("This link is over", "Ask the sender."), "/", accepting(accept))
-		if got := w.Body.String(); w.Code != http.StatusGone || got != "This link is over. Ask the sender.\n" {
-			t.Errorf("%q is answered %d, %q", accept, w.Code, got)
-		}
+		body := w.Body.String()
 		want := http.Header{
 			"Cache-Control":          {"no-store"},
-			"Content-Length":         {strconv.Itoa(w.Body.Len())},
+			"Content-Length":         {strconv.Itoa(len(body))},
 			"Content-Type":           {"text/plain; charset=utf-8"},
 			"Referrer-Policy":        {"no-referrer"},
 			"Vary":                   {"Accept"},
 			"X-Content-Type-Options": {"nosniff"},
 			"X-Robots-Tag":           {"noindex, nofollow"},
 		}
-		if diff := cmp.Diff(want, w.Header()); diff != "" {
-			t.Errorf("%q: headers (-want +got):\n%s", accept, diff)
+		words := []string{"This link is over. Ask the sender.\n"}
+		if accept == browser {
+			want.Set("Content-Type", "text/html; charset=utf-8")
+			want.Set("Content-Security-Policy", "default-src 'none'; style-src '"+hashOf(body, "<style>", "</style>")+
+				"'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'")
+			words = []string{
+				"<!doctype html>", "<title>This link is over</title>", "<h1>This link is over</h1>",
+				"<p>Ask the sender.</p>", ">HTTP status 410<",
+			}
+		}
+		for _, want := range words {
+			if !strings.Contains(body, want) {
+				t.Errorf("%q: %s is missing from %s", accept, want, body)
+			}
+		}
+		if diff := cmp.Diff(want, w.Header()); diff != "" || w.Code != http.StatusGone {
+			t.Errorf("%q: status %d, headers (-want +got):\n%s", accept, w.Code, diff)
+		}
+		head := serve(message("This link is over", "Ask the sender."), "/", func(r *http.Request) {
+			r.Method = http.MethodHead
+			r.Header.Set("Accept", accept)
+		})
+		if diff := cmp.Diff(want, head.Header()); diff != "" || head.Code != w.Code || head.Body.Len() > 0 {
+			t.Errorf("%q: HEAD is answered %d with %d bytes, headers (-want +got):\n%s", accept, head.Code,
+				head.Body.Len(), diff)
 		}
 	}
 }
@@ -97,23 +88,6 @@ func TestMessage_EscapesValues(t *testing.T) {
 	}
 	if strings.Count(body, "&lt;script&gt;") != 3 || strings.Count(body, "&amp;amp;") != 3 {
 		t.Errorf("the words are not all there, as they were written: %s", body)
-	}
-}
-
-func TestMessage_HasNoBodyForHEAD(t *testing.T) {
-	t.Parallel()
-	for _, accept := range []string{"*/*", browser} {
-		get := serve(message("This link is over", "Ask."), "/", accepting(accept))
-		head := serve(message("This link is over", "Ask."), "/", func(r *http.Request) {
-			r.Method = http.MethodHead
-			r.Header.Set("Accept", accept)
-		})
-		if head.Code != get.Code || head.Body.Len() != 0 {
-			t.Errorf("%q: HEAD is answered %d with %d bytes", accept, head.Code, head.Body.Len())
-		}
-		if diff := cmp.Diff(get.Header(), head.Header()); diff != "" {
-			t.Errorf("%q: headers (-GET +HEAD):\n%s", accept, diff)
-		}
 	}
 }
 
@@ -260,5 +234,38 @@ func TestForm_TellsProgramsHowToPass(t *testing.T) {
 		if w := serve(h, "/", accepting("*/*")); w.Body.String() != want || w.Code != http.StatusForbidden {
 			t.Errorf("answered %d %q, want %q", w.Code, w.Body, want)
 		}
+	}
+}
+
+func TestReportForm_KeepsWhatWasEntered(t *testing.T) {
+	t.Parallel()
+	form := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		WriteReportForm(w, r, http.StatusBadRequest, ReportForm{
+			ShortURL: `https://sho.rt/a"><script>`, Reason: "MALWARE", Details: "</textarea><script>",
+			Error:   "report.refused",
+			Reasons: []string{"SPAM", "MALWARE"},
+		})
+	})
+	w := serve(form, "/abuse", accepting(browser))
+	body := w.Body.String()
+	for _, want := range []string{
+		`action="/abuse"`, `value="https://sho.rt/a&#34;&gt;&lt;script&gt;"`,
+		"&lt;/textarea&gt;&lt;script&gt;</textarea>",
+		`<option value="MALWARE" selected>Its destination distributes harmful software</option>`, `role="alert"`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is missing from %s", want, body)
+		}
+	}
+	if w.Header().Get("Referrer-Policy") != "same-origin" {
+		t.Errorf("browsers hide the origin of the form: %v", w.Header())
+	}
+	if strings.Contains(body, "<script") ||
+		!strings.HasSuffix(w.Header().Get("Content-Security-Policy"), "form-action 'self'") {
+		t.Errorf("%v: %s", w.Header(), body)
+	}
+	plain := serve(form, "/abuse", accepting("*/*")).Body.String()
+	if !strings.HasPrefix(plain, "Report a short link\nThe report was not accepted.") || strings.Contains(plain, "<") {
+		t.Errorf("the plain form is %q", plain)
 	}
 }

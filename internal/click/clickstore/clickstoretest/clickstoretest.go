@@ -85,11 +85,8 @@ func writeAll(t *testing.T, w *clicktest.World, random *rand.Rand, clicks []clic
 }
 
 // draw draws clicks of all links since an instant.
-func draw(w *clicktest.World, random *rand.Rand, n int, since time.Time) (clicks []click.Click) {
-	for range n {
-		clicks = append(clicks, w.Draw(random, since, clicktest.Noon))
-	}
-	return clicks
+func draw(w *clicktest.World, random *rand.Rand, n int, since time.Time) []click.Click {
+	return w.DrawAll(random, n, since, clicktest.Noon)
 }
 
 // answers asks random questions about clicks of 14 months, which are written day by day and late,
@@ -213,6 +210,9 @@ func checkIDs(t *testing.T, w *clicktest.World, ctx context.Context, m workspace
 		if found := must.Value(w.ByID(ctx, owner.ID(), ids...))(t); len(found) != want {
 			t.Errorf("%d clicks by id, want %d", len(found), want)
 		}
+		if found := must.Value(w.WorkspacesOf(ctx, []string{owner.ID()}, ids...))(t); len(found) != want {
+			t.Errorf("%d workspaces of clicks, want %d", len(found), want)
+		}
 	}
 	spaces := must.Value(w.WorkspacesOf(ctx, []string{w.Members[0].ID(), w.Members[1].ID()}, ids...))(t)
 	if spaces[first.PublicID()] != m.ID() || spaces[last.PublicID()] != m.ID() {
@@ -230,16 +230,23 @@ func checkIDs(t *testing.T, w *clicktest.World, ctx context.Context, m workspace
 	}
 }
 
-// moves claims a link without an account, while clicks of it are written.
+// moves claims a link without an account, while clicks of it are written: days that are sealed and days
+// that are not, into a workspace that has some of both.
 func moves(t *testing.T, w *clicktest.World) {
 	random, link := rand.New(rand.NewPCG(48, 5)), w.Links[len(w.Links)-1]
 	var clicks []click.Click
 	for range 120 {
 		c := w.Draw(random, clicktest.Noon.Add(-30*time.Hour), clicktest.Noon)
 		c.WorkspaceID, c.LinkID = link.WorkspaceID, link.LinkID
+		if c.Visitor != 0 {
+			c.Visitor = clicktest.Person(&c, random.IntN(3))
+		}
 		clicks = append(clicks, c)
 	}
-	writeAll(t, w, random, clicks[:40])
+	writeAll(t, w, random, draw(w, random, 100, clicktest.Noon.Add(-30*time.Hour)))
+	writeAll(t, w, random, clicks[:20])
+	w.SealDays(t)
+	writeAll(t, w, random, clicks[20:40])
 	w.Set(clicktest.Noon.Add(time.Hour))
 	w.MoveLink(t, link.LinkID)
 	settle(t, w)
@@ -311,9 +318,8 @@ func concurrent(t *testing.T, w *clicktest.World) {
 	random := rand.New(rand.NewPCG(48, 8))
 	var writing sync.WaitGroup
 	for n := range 2 {
-		var clicks []click.Click
-		for i := range 60 {
-			clicks = append(clicks, w.Draw(random, clicktest.Noon.Add(-click.Day), clicktest.Noon))
+		clicks := draw(w, random, 60, clicktest.Noon.Add(-click.Day))
+		for i := range clicks {
 			clicks[i].End = int64(i) + 1
 		}
 		w.Remember(clicks)
