@@ -1,12 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
+	"image"
+	"image/png"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -18,9 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
@@ -133,18 +131,6 @@ func (s *scene) keys(t *testing.T, n int) (keys []client) {
 	return keys
 }
 
-// manyKeys lists links with 100 API keys of one workspace.
-func manyKeys(t *testing.T, s *scene) attack {
-	s.attacker.shortenMany(t, 500, "https://example.com/mine/")
-	keys := s.keys(t, 100)
-	body := encoded(t,
-		`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 100) { edges { node { id code } } } } }`,
-		map[string]any{"w": s.attacker.workspaceID})
-	return attack{workers: 32, refusal: "RATE_LIMITED", strike: func(context.Context, int) (answer, error) {
-		return keys[rand.IntN(len(keys))].post(body)
-	}}
-}
-
 // manyInvitations invites strangers to fifteen workspaces, from an account with a verified address.
 func manyInvitations(t *testing.T, s *scene) attack {
 	workspaces := []string{s.attacker.workspaceID}
@@ -178,68 +164,6 @@ func manyInvitations(t *testing.T, s *scene) attack {
 			}
 		},
 	}
-}
-
-// manySockets opens WebSockets from one address without a token.
-func manySockets(_ *testing.T, s *scene) attack {
-	return attack{workers: 64, refusal: "RATE_LIMITED", strike: func(ctx context.Context, _ int) (answer, error) {
-		return s.openSocket(ctx)
-	}}
-}
-
-// openSocket opens a WebSocket that stays open until the context ends. It returns the refusal.
-func (s *scene) openSocket(ctx context.Context) (answer, error) {
-	conn, response, err := websocket.Dial(ctx, "ws://"+s.address+"/graphql", &websocket.DialOptions{
-		Host: strings.TrimPrefix(s.public, "http://"), Subprotocols: []string{"graphql-transport-ws"},
-		HTTPHeader: http.Header{"X-Forwarded-For": {"198.51.100.1"}},
-	})
-	if err == nil {
-		go func() {
-			<-ctx.Done()
-			_ = conn.CloseNow()
-		}()
-		return answer{status: http.StatusSwitchingProtocols, header: http.Header{}}, nil
-	}
-	if response == nil {
-		return answer{}, err
-	}
-	body, _ := io.ReadAll(response.Body)
-	return answer{response.StatusCode, response.Header, string(body)}, nil
-}
-
-// manySubscriptions subscribes with 20 API keys of one workspace.
-func manySubscriptions(t *testing.T, s *scene) attack {
-	keys := s.keys(t, 20)
-	body := encoded(t, linkClicked, watching(s.attacker.workspaceID, "", ""))
-	return attack{workers: 32, refusal: "RATE_LIMITED", strike: func(ctx context.Context, _ int) (answer, error) {
-		return s.subscribe(ctx, keys[rand.IntN(len(keys))], body)
-	}}
-}
-
-// subscribe opens an event stream that stays open until the context ends. It returns the refusal.
-func (s *scene) subscribe(ctx context.Context, c client, body []byte) (answer, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+"/graphql", bytes.NewReader(body))
-	if err != nil {
-		return answer{}, err
-	}
-	r.Host = strings.TrimPrefix(s.public, "http://")
-	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"},
-		"Authorization": {"Bearer " + c.token}}
-	response, err := c.http.Transport.RoundTrip(r)
-	if err != nil {
-		return answer{}, err
-	}
-	if response.StatusCode == http.StatusOK {
-		first, err := bufio.NewReader(response.Body).ReadString('\n')
-		if strings.HasPrefix(first, "event: next") { // an error: a subscription begins with a comment
-			rest, _ := io.ReadAll(response.Body)
-			return answer{response.StatusCode, response.Header, string(rest)}, err
-		}
-		return answer{status: http.StatusOK, header: response.Header}, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, response.Header, string(text)}, err
 }
 
 const (
@@ -291,14 +215,11 @@ func bodiesAtOnce(t *testing.T, s *scene) attack {
 // postSlowly sends a body to the endpoint in bodyDuration.
 func (c client) postSlowly(ctx context.Context, body []byte) (answer, error) {
 	content := slowBody{ctx, bytes.NewReader(body)}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.address+"/graphql", content)
+	r, err := c.operation(ctx, content, mediaGraphQL)
 	if err != nil {
 		return answer{}, err
 	}
 	r.ContentLength = int64(len(body))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/graphql-response+json")
-	r.Header.Set("Authorization", "Bearer "+c.token)
 	return c.send(r)
 }
 
@@ -315,32 +236,10 @@ func peakMemory(t *testing.T, pid int) int64 {
 	return n << 10
 }
 
-// wrongPasswords guesses the victim's password from one address.
-func wrongPasswords(t *testing.T, s *scene) attack {
-	body := encoded(t, logIn,
-		map[string]any{"in": map[string]any{"email": s.victim.email, "password": "a wrong guess"}})
-	anonymous := client{server: s.attacker.server}
-	return attack{
-		workers: 8, refusal: "RATE_LIMITED",
-		strike: func(context.Context, int) (answer, error) {
-			a, err := anonymous.post(body)
-			a.body = strings.ReplaceAll(a.body, `"code":"BAD_CREDENTIALS"`, "")
-			return a, err
-		},
-		check: func(t *testing.T) {
-			if err := s.victim.try(new(any), `mutation ($in: ExportMyDataInput!) {
-				exportMyData(input: $in) { errors { code } }
-			}`, map[string]any{"in": map[string]any{"password": s.victim.password}}); err != nil {
-				t.Errorf("the owner's own password check: %v", err)
-			}
-		},
-	}
-}
-
 // manyGates guesses the passwords of links of the victim and of the attacker, from networks of IPv4
 // and IPv6 that change with each guess.
 func manyGates(t *testing.T, s *scene) attack {
-	own := s.attacker.gateMany(t, "https://example.com/mine/")
+	own := s.attacker.gateMany(t)
 	guesser := s.fromEach(func() string {
 		if rand.IntN(2) == 0 {
 			return randomIPv4()
@@ -358,7 +257,7 @@ func manyGates(t *testing.T, s *scene) attack {
 
 // manyNewPasswords sets the passwords of 20 links with each of 40 API keys.
 func manyNewPasswords(t *testing.T, s *scene) attack {
-	own, keys := s.attacker.gateMany(t, "https://example.com/mine/"), s.keys(t, 40)
+	own, keys := s.attacker.gateMany(t), s.keys(t, 40)
 	var n atomic.Int64
 	return attack{workers: 40, refusal: "RATE_LIMITED", strike: func(_ context.Context, worker int) (answer, error) {
 		links, password := make([]any, len(own)), fmt.Sprint("password ", n.Add(1))
@@ -371,42 +270,56 @@ func manyNewPasswords(t *testing.T, s *scene) attack {
 	}}
 }
 
-// manyVisits follows one link of the victim from one address.
-func manyVisits(_ *testing.T, s *scene) attack {
-	return attack{workers: 16, refusal: "429", strike: func(context.Context, int) (answer, error) {
-		return s.attacker.get(s.popular)
+// manyLogos requests QR codes with a logo of the largest size, each in a style of its own.
+func manyLogos(t *testing.T, s *scene) attack {
+	l := s.attacker.shorten(t, "https://example.com/logo").Link
+	var logo bytes.Buffer
+	must.NoError(t, png.Encode(&logo, image.NewNRGBA(image.Rect(0, 0, 1024, 1024))))
+	text := base64.StdEncoding.EncodeToString(logo.Bytes())
+	return attack{workers: 40, strike: func(context.Context, int) (answer, error) {
+		style := map[string]any{"level": "HIGH", "logo": text,
+			"foreground": fmt.Sprintf("#%06x", rand.IntN(0x400000)&0x3f3f3f)}
+		return s.attacker.run(`query ($id: ID!, $style: QrStyleInput) { link(by: {id: $id}) { qrCode(style: $style) {
+			svg } } }`,
+			map[string]any{"id": l.ID, "style": style})
 	}}
 }
 
-// manySlugs renames a workspace.
-func manySlugs(t *testing.T, s *scene) attack {
-	var n atomic.Int64
-	return attack{
-		workers: 8, refusal: "QUOTA_EXCEEDED",
-		strike: func(context.Context, int) (answer, error) {
-			return s.attacker.run(
-				`mutation ($in: UpdateWorkspaceInput!) { updateWorkspace(input: $in) { errors { code } } }`,
-				map[string]any{"in": map[string]any{"id": s.attacker.workspaceID,
-					"slug": fmt.Sprint("squat-", n.Add(1))}})
-		},
-		check: func(t *testing.T) {
-			d, err := s.backend.open()
-			must.NoError(t, err)
-			defer d.Close()
-			slugs, err := d.NewSelect().Table("slugs").Where("slug LIKE 'squat-%'").Count(db.AsSystem(t.Context()))
-			if err != nil || slugs == 0 || slugs > 10 {
-				t.Errorf("%d slugs are taken, want up to 10: %v", slugs, err)
+// largeRoutings explains visits with routings of 90,000 values, and creates links with large ones.
+func largeRoutings(t *testing.T, s *scene) attack {
+	l := s.attacker.shorten(t, "https://example.com/routed").Link
+	rules := func(n, conditions, values int) (all []any) {
+		for i := range n {
+			var when []any
+			for range conditions {
+				hosts := make([]string, values)
+				for j := range hosts {
+					hosts[j] = fmt.Sprintf(".host-%d-%d.example.com", i, j)
+				}
+				when = append(when, map[string]any{"referrer": hosts})
 			}
-		},
+			all = append(all, map[string]any{"when": when,
+				"targets": []any{map[string]any{"url": fmt.Sprint("https://example.com/", i)}}})
+		}
+		return all
 	}
-}
-
-// manyGuesses requests unknown codes from networks of one IPv6 /48.
-func manyGuesses(_ *testing.T, s *scene) attack {
-	guesser := s.fromEach(func() string {
-		return fmt.Sprintf("2001:db8:1:%x::%x", rand.IntN(1<<16), rand.IntN(1<<16))
-	})
-	return attack{workers: 16, refusal: "429", strike: func(context.Context, int) (answer, error) {
-		return guesser.get("/" + strconv.FormatInt(rand.Int64N(1<<40), 36))
+	explain := encoded(t, `query ($id: ID!, $r: LinkRoutingInput) { explainRedirect(by: {id: $id}, routing: $r) {
+		status } }`,
+		map[string]any{"id": l.ID, "r": map[string]any{"rules": rules(45, 20, 100)}})
+	var tests, links []any
+	for range 50 {
+		tests = append(tests, map[string]any{"status": 302, "visit": map[string]any{"country": "US"}})
+	}
+	for i := range 50 { // more would cost more than an operation may, and more values would not be stored
+		links = append(links, map[string]any{"url": fmt.Sprint("https://example.com/large/", i), "strategy": "RANDOM",
+			"routing": map[string]any{"rules": rules(50, 1, 9), "tests": tests}})
+	}
+	create := encoded(t, createMany, map[string]any{
+		"in": map[string]any{"workspaceId": s.attacker.workspaceID, "links": links}})
+	return attack{workers: 16, strike: func(_ context.Context, worker int) (answer, error) {
+		if worker%2 == 0 {
+			return s.attacker.post(create)
+		}
+		return s.attacker.post(explain)
 	}}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/faulttest"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
 // timings are how long operations took.
@@ -60,7 +61,8 @@ func bounded(bound time.Duration) time.Duration { return max(5*bound, time.Secon
 
 // TestRedirect_DoesNotWaitForRedis: Redis accepts connections and answers nothing. Neither
 // redirects nor API operations wait for it, with rate limits on, and all of them succeed, as quotas
-// are open. Only the first ones, and those of a busy machine, take longer than the median.
+// are open. Only the first ones, and those of a busy machine, take longer than the median. Then the node starts without
+// Redis.
 func TestRedirect_DoesNotWaitForRedis(t *testing.T) {
 	t.Parallel()
 	b, _, redis := behindProxies(t)
@@ -92,6 +94,11 @@ func TestRedirect_DoesNotWaitForRedis(t *testing.T) {
 			t.Errorf("%s: median %s, want %s at most; problems: %v", name, median, c.bound, c.bad)
 		}
 	}
+	redis.Set(faulttest.Refuse)
+	node.stop()
+	node.again() // without Redis
+	node.expect(t, http.StatusFound, http.MethodGet, l.path(node))
+	node.expect(t, http.StatusServiceUnavailable, http.MethodGet, "/readyz/redis")
 	redis.Set(faulttest.Pass)
 	polltest.Until(t, "Redis is used again", func() bool {
 		a, err := node.get("/readyz")
@@ -99,45 +106,52 @@ func TestRedirect_DoesNotWaitForRedis(t *testing.T) {
 	})
 }
 
-// TestRedirect_DoesNotWaitForDatabase: PostgreSQL hangs, as after SIGSTOP. Links in memory are redirected, other
-// visitors get 503 with Retry-After at once, and the node recovers soon after PostgreSQL.
-func TestRedirect_DoesNotWaitForDatabase(t *testing.T) {
+// TestRedirect_ServesWithoutDatabase: PostgreSQL refuses connections, or hangs as after SIGSTOP. Links in memory are
+// redirected, other visitors get 503 with Retry-After at once, no click is lost, and the node recovers soon.
+func TestRedirect_ServesWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	b, database, _ := behindProxies(t)
-	node := start(t, b)
-	who := node.tenant(t, "stopped")
-	known, other := who.shorten(t, "https://example.com/known").Link, who.shorten(t, "https://example.com/other").Link
-	node.expect(t, http.StatusFound, http.MethodGet, known.path(node))
-	database.Set(faulttest.BlackHole)
-	redirects := repeat(t, 50*time.Millisecond, func() string {
-		if a, err := node.get(known.path(node)); err != nil || a.status != http.StatusFound && a.status != 503 {
-			return "neither a redirect nor 503"
-		}
-		return ""
-	})
-	refusals := repeat(t, 50*time.Millisecond, func() string {
-		a, err := node.get(other.path(node))
-		if err != nil || a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
-			return "no 503 with Retry-After"
-		}
-		return ""
-	})
-	polltest.Elapse(outage())
-	for name, c := range map[string]*timings{"known": redirects, "other": refusals} {
-		n, median, slowest := c.stop()
-		t.Logf("%d visits of the %s link, median %s, slowest %s", n, name, median, slowest)
-		if slowest > bounded(time.Second) || len(c.bad) > 0 {
-			t.Errorf("%s: slowest %s, problems: %v", name, slowest, c.bad)
-		}
-	}
-	database.Set(faulttest.Pass)
-	began := time.Now()
-	polltest.Until(t, "the node has recovered", func() bool {
-		a, err := node.get(other.path(node))
-		return err == nil && a.status == http.StatusFound
-	})
-	if took := time.Since(began); took > bounded(5*time.Second) {
-		t.Errorf("the recovery took %s", took)
+	for name, c := range map[string]struct {
+		mode      faulttest.Mode
+		tolerated []int
+	}{"refuses": {faulttest.Refuse, nil}, "hangs": {faulttest.BlackHole, []int{http.StatusServiceUnavailable}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, database, _ := behindProxies(t)
+			node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000")
+			who := node.tenant(t, "stopped")
+			known := who.shorten(t, "https://example.com/known").Link
+			other := who.shorten(t, "https://example.com/other").Link
+			v := gather(t, node, known.path(node), suitetest.Size(2, 16), breath)
+			database.Set(c.mode)
+			polltest.Until(t, "the server notices", node.misses("the database"))
+			refusals := repeat(t, 50*time.Millisecond, func() string {
+				a, err := node.get(other.path(node))
+				if err != nil || a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+					return "no 503 with Retry-After"
+				}
+				return ""
+			})
+			polltest.Elapse(outage())
+			n, median, slowest := refusals.stop()
+			t.Logf("%d visits of the other link, median %s, slowest %s", n, median, slowest)
+			if slowest > bounded(time.Second) || len(refusals.bad) > 0 {
+				t.Errorf("slowest %s, problems: %v", slowest, refusals.bad)
+			}
+			database.Set(faulttest.Pass)
+			began := time.Now()
+			polltest.Until(t, "the node has recovered", func() bool {
+				a, err := node.get(other.path(node))
+				return err == nil && a.status == http.StatusFound
+			})
+			if took := time.Since(began); took > bounded(5*time.Second) {
+				t.Errorf("the recovery took %s", took)
+			}
+			if slowest := expectOnly(t, []*crowd{v}, c.tolerated...); slowest > bounded(time.Second) {
+				t.Errorf("the slowest redirect took %s", slowest)
+			}
+			node.stop()
+			v.expectCounted(t, b, known.ID)
+		})
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/faulttest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll"
@@ -162,32 +161,6 @@ func TestClicks_SurviveKills(t *testing.T) {
 	})
 }
 
-// TestFault_QuotaSurvivesKills: a link is followed while its server is killed, until its quota is used
-// up. The redirects never exceed the quota, and unused hits of dead processes have returned by
-// then.
-func TestFault_QuotaSurvivesKills(t *testing.T) {
-	suitetest.Fault(t)
-	t.Parallel()
-	eachBackend(t, func(t *testing.T, b backend) {
-		const limit = 1000
-		node := start(t, b.inProcesses(), "LINKFORGE_HIT_QUOTA=1000")
-		l := node.tenant(t, "quota").shorten(t, "https://example.com/limited").Link
-		v := gather(t, node, l.path(node), 8, breath)
-		for v.others()[http.StatusTooManyRequests] == 0 {
-			polltest.Elapse(rand.N(200 * time.Millisecond))
-			node.killAndRestart()
-			polltest.Elapse(100 * time.Millisecond)
-		}
-		polltest.Settled(t, "no visitor is redirected any more", leaseReturn, v.seen.Load)
-		v.end()
-		node.stop()
-		v.expectCounted(t, b, l.ID)
-		if total, _, _ := clicksOf(t, b, l.ID); total != limit {
-			t.Errorf("%d clicks, want the %d of the quota", total, limit)
-		}
-	})
-}
-
 // leaseReturn is the time within which hits that a node holds become available to another node.
 const leaseReturn = 3 * time.Second
 
@@ -222,122 +195,10 @@ func throughProxies(t *testing.T, of backend) (b backend, database, redis *fault
 	return b, database, redis
 }
 
-// TestRedirect_ServesWithoutDatabase: PostgreSQL is down for a while under load. Cached links keep
-// redirecting, no click is lost, and the server recovers soon after.
-func TestRedirect_ServesWithoutDatabase(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Run("redis", func(t *testing.T) {
-			t.Parallel()
-			b, database, _ := behindProxies(t)
-			node := start(t, b.inProcesses(), "LINKFORGE_HIT_QUOTA=1000000000")
-			l := node.tenant(t, "outage").shorten(t, "https://example.com/known").Link
-			v := gather(t, node, l.path(node), suitetest.Size(2, 16), breath)
-			more := func() { // visits
-				before := v.seen.Load()
-				polltest.Until(t, "visitors are redirected", func() bool { return v.seen.Load() > before+100 })
-			}
-			more()
-			database.Set(faulttest.Refuse)
-			polltest.Until(t, "the server notices", node.misses("the database"))
-			polltest.Elapse(suitetest.Size(time.Second, outage()))
-			more()
-			database.Set(faulttest.Pass)
-			polltest.Until(t, "the server recovers", func() bool { return !node.misses("the database")() })
-			more()
-			v.end()
-			if others := v.others(); len(others) > 0 || v.unsure.Load() > 0 {
-				t.Errorf("other answers: %v, and %d without one", others, v.unsure.Load())
-			}
-			node.stop()
-			v.expectCounted(t, b, l.ID)
-			t.Logf("%d redirects, the slowest took %s", v.seen.Load(), time.Duration(v.slowest.Load()))
-		})
-	})
-}
-
 // misses returns a function that reports whether /readyz says that something does not answer.
 func (s *server) misses(what string) func() bool {
 	return func() bool {
 		a, err := s.get("/readyz")
 		return err == nil && strings.Contains(a.body, what+" does not answer")
 	}
-}
-
-// TestFault_RedisRestartsEmpty: Redis is down for a while and returns empty, under load on two
-// nodes. Visitors receive only redirects until the quota is used up, every redirect is counted, and
-// the quota is exceeded by at most the bound that the nodes report.
-func TestFault_RedisRestartsEmpty(t *testing.T) {
-	suitetest.Fault(t)
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Run("redis", func(t *testing.T) {
-			t.Parallel()
-			redis := dbtest.NewRedisServer(t)
-			b := production(t).withRedis(redis.URL)
-			nodes := startMembers(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000")
-			who := nodes[0].tenant(t, "outage")
-			endless, limited := who.shorten(t, "https://example.com/endless").Link,
-				who.shorten(t, "https://example.com/limited").Link
-			const limit = 4000
-			d := must.Value(b.open())(t)
-			defer d.Close()
-			both := func(l linkView) (first, second *crowd) {
-				path := l.path(nodes[0].server)
-				return gather(t, nodes[0].server, path, 8, breath), gather(t, nodes[1].server, path, 8, breath)
-			}
-			first, second := both(endless)
-			polltest.Until(t, "there is load", func() bool {
-				return first.seen.Load() > 100 && second.seen.Load() > 100
-			})
-			redis.Stop()
-			polltest.Elapse(outage())
-			redis.Start(t)
-			polltest.Elapse(outage())
-			for _, v := range []*crowd{first, second} {
-				v.end()
-				if others := v.others(); len(others) > 0 || v.unsure.Load() > 0 {
-					t.Errorf("other answers: %v, and %d without one", others, v.unsure.Load())
-				}
-			}
-			all := first.seen.Load() + second.seen.Load()
-			// A quota that is used up across another outage.
-			must.Value(d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "outage").
-				Exec(db.AsSystem(t.Context())))(t)
-			polltest.Elapse(time.Second) // until every node knows
-			first, second = both(limited)
-			polltest.Until(t, "a quarter is used", func() bool {
-				return first.seen.Load()+second.seen.Load() > limit/4
-			})
-			bound := nodes[0].exposure(t) + nodes[1].exposure(t)
-			redis.Stop()
-			polltest.Elapse(500 * time.Millisecond)
-			redis.Start(t)
-			polltest.Settled(t, "no visitor is redirected any more", leaseReturn, func() int64 {
-				return first.seen.Load() + second.seen.Load()
-			})
-			first.end()
-			second.end()
-			for _, node := range nodes {
-				node.stop()
-			}
-			seen := first.seen.Load() + second.seen.Load()
-			if seen < limit || seen > limit+bound {
-				t.Errorf("%d redirects, want %d, and at most %d more", seen, limit, bound)
-			}
-			for _, v := range []*crowd{first, second} {
-				for status, n := range v.others() {
-					if status != http.StatusTooManyRequests {
-						t.Errorf("%d answers %d", n, status)
-					}
-				}
-			}
-			if total, sums, rows := clicksOf(t, b, endless.ID); total != all || sums != all || rows != all {
-				t.Errorf("%d clicks in all, %d by their sums, %d rows; want %d", total, sums, rows, all)
-			}
-			if total, sums, rows := clicksOf(t, b, limited.ID); total != seen || sums != seen || rows != seen {
-				t.Errorf("%d clicks in all, %d by their sums, %d rows; want %d", total, sums, rows, seen)
-			}
-		})
-	})
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -24,17 +23,13 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
-// The sizes of the schedules: their number, and the seconds after which a quota is used up and mixed load ends.
+// The sizes of the schedules: their number, and the seconds after which a quota is used up.
 var (
 	schedules       = suitetest.Size(1, 20)
 	snapshotSeconds = suitetest.Size(4, 24)
-	mixedSeconds    = suitetest.Size(6, 12)
 )
 
-const (
-	scheduleSeconds = 4
-	faultEvery      = 2 * time.Second
-)
+const scheduleSeconds = 4
 
 // member is a node with its own proxies in front of PostgreSQL and Redis.
 type member struct {
@@ -289,176 +284,4 @@ func impatient() *http.Client {
 	c := newClient()
 	c.Timeout = 5 * time.Second
 	return c
-}
-
-// forgetAll empties the Redis of a backend, like a Redis that restarts without its data.
-func forgetAll(t *testing.T, b backend) {
-	t.Helper()
-	k := b.openRedis(t)
-	defer k.Close()
-	if err := k.FlushDB(t.Context()).Err(); err != nil {
-		t.Error(err)
-	}
-}
-
-// mixedLoad is what clients of two nodes saw.
-type mixedLoad struct {
-	mu        sync.Mutex
-	redirects []redirectSeen
-	faults    []time.Time
-	codes     []string       // of acknowledged links
-	problems  map[string]int // of creations
-	missed    atomic.Int64   // visits without a redirect
-}
-
-// redirectSeen is a redirect that a client received.
-type redirectSeen struct {
-	began time.Time
-	took  time.Duration
-}
-
-// TestFault_MixedLoadUnderRandomFaults: visitors and creators use two nodes while random faults happen.
-// Every redirect that they saw is counted once, every acknowledged link exists, no operation fails
-// with INTERNAL, and redirects of known links are fast except in the first second of a fault.
-func TestFault_MixedLoadUnderRandomFaults(t *testing.T) {
-	suitetest.Fault(t)
-	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	nextMonth(t)
-	b := production(t).alone(t)
-	nodes := startMembers(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_LINK_QUOTA=1000000000")
-	who := nodes[0].tenant(t, "mixed")
-	var links []*trafficLink
-	for i := range 20 {
-		made := who.shorten(t, fmt.Sprint("https://example.com/known/", i)).Link
-		links = append(links, newTrafficLink(made, made.path(nodes[0].server), "known", "302 503"))
-	}
-	client, m := impatient(), &mixedLoad{problems: map[string]int{}}
-	for _, node := range nodes { // the links become known
-		for _, l := range links {
-			l.request(t, client, node.address)
-		}
-	}
-
-	var running sync.WaitGroup
-	done := make(chan struct{})
-	for range 8 {
-		running.Go(func() { m.visit(t, done, client, nodes, links) })
-	}
-	for i := range 2 {
-		running.Go(func() { m.create(t, done, who, nodes, i) })
-	}
-	among := faults()
-	among["Redis forgets"] = at(func() {
-		forgetAll(t, b)
-		for _, l := range links { // of leases that end later Redis knows nothing
-			l.losesCharges = true
-		}
-	})
-	for began := time.Now(); time.Since(began) < time.Duration(mixedSeconds)*time.Second; {
-		_ = poll.Wait(t.Context(), faultEvery/2)
-		m.mu.Lock()
-		m.faults = append(m.faults, time.Now())
-		m.mu.Unlock()
-		happen(t, rng, nodes, among, faultEvery/2)
-	}
-	_ = poll.Wait(t.Context(), time.Second)
-	close(done)
-	running.Wait()
-
-	m.checkLinks(t, nodes[0].server)
-	for _, node := range nodes {
-		node.stop()
-	}
-	var seen, unsure, clicks int64
-	for _, l := range links {
-		clicks += l.check(t, b)
-		seen += l.seen.Load()
-		unsure += l.unsure.Load()
-	}
-	p99 := m.p99()
-	t.Logf("%d faults, %d redirects seen, %d GETs without a response, %d clicks, %d visits without a redirect, p99 %s",
-		len(m.faults), seen, unsure, clicks, m.missed.Load(), p99)
-	t.Logf("%d links acknowledged, other results of creations: %v", len(m.codes), m.problems)
-	if p99 > bounded(100*time.Millisecond) {
-		t.Errorf("p99 of redirects: %s", p99)
-	}
-}
-
-// visit follows random links on random nodes until done; a node that does not listen is skipped.
-func (m *mixedLoad) visit(
-	t *testing.T, done chan struct{}, client *http.Client, nodes []*member, links []*trafficLink,
-) {
-	for {
-		select {
-		case <-done:
-			return
-		default:
-		}
-		l := links[rand.IntN(len(links))]
-		began := time.Now()
-		switch l.request(t, client, nodes[rand.IntN(len(nodes))].address) {
-		case notListening:
-			continue
-		case http.StatusFound:
-			m.mu.Lock()
-			m.redirects = append(m.redirects, redirectSeen{began, time.Since(began)})
-			m.mu.Unlock()
-		default:
-			m.missed.Add(1)
-		}
-		_ = poll.Wait(t.Context(), 20*time.Millisecond)
-	}
-}
-
-// create creates links until done.
-func (m *mixedLoad) create(t *testing.T, done chan struct{}, who tenant, nodes []*member, creator int) {
-	for i := 0; ; i++ {
-		select {
-		case <-done:
-			return
-		default:
-		}
-		node := nodes[rand.IntN(len(nodes))].server
-		got, err := who.onServer(node).create(fmt.Sprintf("https://example.com/made/%d/%d", creator, i))
-		m.mu.Lock()
-		switch {
-		case err != nil && strings.Contains(err.Error(), "INTERNAL"):
-			t.Error(err)
-		case err != nil:
-			m.problems["request failed"]++
-		case len(got.Errors) > 0:
-			m.problems[got.Errors[0].Code]++
-		default:
-			m.codes = append(m.codes, got.Link.Code)
-		}
-		m.mu.Unlock()
-		_ = poll.Wait(t.Context(), 50*time.Millisecond)
-	}
-}
-
-// checkLinks follows every acknowledged link.
-func (m *mixedLoad) checkLinks(t *testing.T, s *server) {
-	t.Helper()
-	for _, code := range m.codes {
-		if a, err := s.get("/mixed/" + code); err != nil || a.status != http.StatusFound {
-			t.Errorf("the acknowledged link %s: %d, %v", code, a.status, err)
-		}
-	}
-}
-
-// p99 is the 99th percentile of the redirects outside of the first seconds of faults.
-func (m *mixedLoad) p99() time.Duration {
-	var took []time.Duration
-	for _, r := range m.redirects {
-		if !slices.ContainsFunc(m.faults, func(f time.Time) bool {
-			return r.began.After(f.Add(-r.took)) && r.began.Before(f.Add(time.Second))
-		}) {
-			took = append(took, r.took)
-		}
-	}
-	slices.Sort(took)
-	return took[len(took)*99/100]
 }
