@@ -94,16 +94,22 @@ func TestRedirect_DoesNotWaitForRedis(t *testing.T) {
 			t.Errorf("%s: median %s, want %s at most; problems: %v", name, median, c.bound, c.bad)
 		}
 	}
-	redis.Set(faulttest.Refuse)
-	node.stop()
-	node.again() // without Redis
-	node.expect(t, http.StatusFound, http.MethodGet, l.path(node))
-	node.expect(t, http.StatusServiceUnavailable, http.MethodGet, "/readyz/redis")
+	isUsed := func() bool {
+		a, err := node.get("/readyz/redis")
+		return err == nil && a.status == http.StatusOK && a.body == "ready\n"
+	}
 	redis.Set(faulttest.Pass)
-	polltest.Until(t, "Redis is used again", func() bool {
-		a, err := node.get("/readyz")
-		return err == nil && a.body == "ready\n"
+	polltest.Until(t, "Redis is used again", isUsed)
+	node.stop()
+	redis.Set(faulttest.Refuse)
+	node.again()
+	node.expect(t, http.StatusFound, http.MethodGet, l.path(node))
+	polltest.Until(t, "the node reports that it has no Redis", func() bool {
+		a, err := node.get("/readyz/redis")
+		return err == nil && a.status == http.StatusServiceUnavailable
 	})
+	redis.Set(faulttest.Pass)
+	polltest.Until(t, "Redis is used again", isUsed)
 }
 
 // TestRedirect_ServesWithoutDatabase: PostgreSQL refuses connections, or hangs as after SIGSTOP. Links in memory are
