@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -104,16 +105,28 @@ type client struct {
 	token string
 }
 
-// post sends a body to the endpoint. Its default Accept header is GraphQL's media type.
-func (c client) post(body []byte, headers ...string) (answer, error) {
-	r, err := http.NewRequest(http.MethodPost, "http://"+c.address+"/graphql", bytes.NewReader(body))
+const mediaGraphQL, mediaEvents = "application/graphql-response+json", "text/event-stream"
+
+// operation returns the request with an operation, for an answer of a media type.
+func (c client) operation(ctx context.Context, body io.Reader, accept string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.address+"/graphql", body)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
+	r.Host = strings.TrimPrefix(c.public, "http://")
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/graphql-response+json")
+	r.Header.Set("Accept", accept)
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return r, nil
+}
+
+// post sends a body to the endpoint. Its default Accept header is GraphQL's media type.
+func (c client) post(body []byte, headers ...string) (answer, error) {
+	r, err := c.operation(context.Background(), bytes.NewReader(body), mediaGraphQL)
+	if err != nil {
+		return answer{}, err
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])

@@ -37,15 +37,56 @@ type editor struct {
 	operations []string // the ids of bulk calls
 }
 
-// randomChanges are the kinds of changes, each with its weight.
-var randomChanges = []struct {
-	weight int
-	change func(e *editor, w tenant) error
-}{
-	{6, (*editor).createOne}, {2, (*editor).createMany}, {2, (*editor).claimOne}, {12, (*editor).updateOne},
-	{4, (*editor).updateMany}, {4, (*editor).deleteOne}, {2, (*editor).deleteMany}, {6, (*editor).restoreOne},
-	{6, (*editor).revertOne}, {2, (*editor).undo}, {6, (*editor).scheduleOne}, {6, (*editor).upsertOne},
-	{2, (*editor).upsertMany},
+// randomChange is a mutation, what it selects besides errors, and a random input; none when there is nothing to change.
+type randomChange struct {
+	weight          int
+	name, selection string
+	input           func(e *editor, w tenant) map[string]any
+}
+
+var randomChanges = []randomChange{
+	{2, "createLinks", "operationId results { link { id } }", func(_ *editor, w tenant) map[string]any {
+		links := []map[string]any{}
+		for range 5 {
+			links = append(links, map[string]any{"url": randomURL(), "title": fmt.Sprint(rand.IntN(3))})
+		}
+		return map[string]any{"workspaceId": w.workspaceID, "links": links}
+	}},
+	{6, "createLink", "link { id }", func(_ *editor, w tenant) map[string]any {
+		return map[string]any{"workspaceId": w.workspaceID, "url": randomURL(),
+			"strategy": []string{"DETERMINISTIC", "RANDOM"}[rand.IntN(2)]}
+	}},
+	{2, "claimLinks", "results { link { id } }", (*editor).claim},
+	{12, "updateLink", "", func(e *editor, _ tenant) map[string]any { return e.update() }},
+	{4, "updateLinks", "operationId", func(e *editor, w tenant) map[string]any {
+		changes := []map[string]any{}
+		for range 5 {
+			changes = append(changes, e.update())
+		}
+		return map[string]any{"workspaceId": w.workspaceID, "links": changes}
+	}},
+	{4, "deleteLink", "", func(e *editor, _ tenant) map[string]any { return map[string]any{"id": e.some(1)[0]} }},
+	{2, "deleteLinks", "operationId", func(e *editor, w tenant) map[string]any {
+		return map[string]any{"workspaceId": w.workspaceID, "ids": e.some(3)}
+	}},
+	{6, "restoreLink", "", func(e *editor, _ tenant) map[string]any { return map[string]any{"id": e.some(1)[0]} }},
+	{6, "revertLink", "", func(e *editor, _ tenant) map[string]any {
+		return map[string]any{"id": e.some(1)[0], "version": 1 + rand.IntN(3)}
+	}},
+	{2, "revertOperation", "", (*editor).undo},
+	{6, "scheduleLinkChange", "", func(e *editor, _ tenant) map[string]any { // in a few seconds
+		at := time.Now().Add(5*time.Second + time.Duration(rand.IntN(2000))*time.Millisecond)
+		change := map[string]any{"title": fmt.Sprint("Scheduled ", rand.IntN(3)), "tags": []string{"scheduled"}}
+		return map[string]any{"linkId": e.some(1)[0], "at": at, "change": change}
+	}},
+	{6, "upsertLink", "", func(e *editor, w tenant) map[string]any {
+		return map[string]any{"workspaceId": w.workspaceID, "link": e.upsert(rand.IntN(20))}
+	}},
+	{2, "upsertLinks", "operationId", func(e *editor, w tenant) map[string]any {
+		first := rand.IntN(20)
+		return map[string]any{"workspaceId": w.workspaceID,
+			"links": []map[string]any{e.upsert(first), e.upsert(first + 1)}}
+	}},
 }
 
 // TestFault_HistoryAgreesAfterKills changes links at random by all callers on all nodes, which are killed
@@ -131,7 +172,7 @@ func (e *editor) follow(ctx context.Context, last string, received chan<- string
 // change makes the changes, and kills nodes.
 func (e *editor) change(t *testing.T, b backend) {
 	t.Helper()
-	must.NoError(t, e.createMany(e.tenant))
+	must.NoError(t, e.apply(e.tenant, randomChanges[0]))
 	var done atomic.Int64
 	var all sync.WaitGroup
 	for range 8 {
@@ -165,10 +206,37 @@ func (e *editor) changeAtRandom() error {
 	n := rand.IntN(total)
 	for _, c := range randomChanges {
 		if n -= c.weight; n < 0 {
-			return c.change(e, e.onServer(e.nodes[rand.IntN(len(e.nodes))]))
+			return e.apply(e.onServer(e.nodes[rand.IntN(len(e.nodes))]), c)
 		}
 	}
 	panic("unreachable")
+}
+
+// apply makes a change, and keeps the id of the operation for undo. User errors are none of its errors.
+func (e *editor) apply(w tenant, c randomChange) error {
+	in := c.input(e, w)
+	if in == nil {
+		return nil
+	}
+	var got struct {
+		Payload struct {
+			OperationID string
+			Link        linkView
+			Results     []struct{ Link linkView }
+		}
+	}
+	err := w.try(&got, fmt.Sprintf(`mutation ($in: %s%sInput!) { payload: %s(input: $in) { errors { code } %s } }`,
+		strings.ToUpper(c.name[:1]), c.name[1:], c.name, c.selection), map[string]any{"in": in})
+	e.add(got.Payload.Link)
+	for _, result := range got.Payload.Results {
+		e.add(result.Link)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if got.Payload.OperationID != "" {
+		e.operations = append(e.operations, got.Payload.OperationID)
+	}
+	return err
 }
 
 // operate changes links as the operator and as the clean-up of old links.
@@ -218,47 +286,17 @@ func randomURL() string {
 	return fmt.Sprintf("https://%s/%d", host, rand.IntN(50))
 }
 
-func (e *editor) createOne(w tenant) error {
-	made, err := w.create(randomURL(), "strategy", []string{"DETERMINISTIC", "RANDOM"}[rand.IntN(2)])
-	e.add(made.Link)
-	return err
-}
-
-func (e *editor) createMany(w tenant) error {
-	links := []map[string]any{}
-	for range 5 {
-		links = append(links, map[string]any{"url": randomURL(), "title": fmt.Sprint(rand.IntN(3))})
-	}
-	var got struct {
-		CreateLinks struct{ Results []struct{ Link linkView } }
-	}
-	err := w.try(&got, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { results { link { id } } } }`,
-		map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": links}})
-	for _, result := range got.CreateLinks.Results {
-		e.add(result.Link)
-	}
-	return err
-}
-
-func (e *editor) claimOne(w tenant) error {
+// claim creates an anonymous link for a claim.
+func (e *editor) claim(w tenant) map[string]any {
 	var made struct {
 		CreateAnonymousLink struct{ ClaimToken string }
 	}
 	err := w.try(&made, `mutation ($url: String!) { createAnonymousLink(input: {url: $url}) { claimToken } }`,
 		map[string]any{"url": randomURL()})
 	if err != nil {
-		return err
+		return nil
 	}
-	var got struct {
-		ClaimLinks struct{ Results []struct{ Link linkView } }
-	}
-	err = w.try(&got, `mutation ($w: ID!, $token: String!) {
-		claimLinks(input: {workspaceId: $w, claimTokens: [$token]}) { results { link { id } } } }`,
-		map[string]any{"w": w.workspaceID, "token": made.CreateAnonymousLink.ClaimToken})
-	for _, result := range got.ClaimLinks.Results {
-		e.add(result.Link)
-	}
-	return err
+	return map[string]any{"workspaceId": w.workspaceID, "claimTokens": []string{made.CreateAnonymousLink.ClaimToken}}
 }
 
 // fields returns random fields of an update.
@@ -283,102 +321,27 @@ func (e *editor) fields() map[string]any {
 	return fields
 }
 
-func (e *editor) updateOne(w tenant) error {
+// update returns random changes of a link.
+func (e *editor) update() map[string]any {
 	fields := e.fields()
 	fields["id"] = e.some(1)[0]
-	return w.mutate("updateLink", "UpdateLinkInput", fields)
+	return fields
 }
 
-func (e *editor) updateMany(w tenant) error {
-	changes := []map[string]any{}
-	for _, id := range e.some(5) {
-		fields := e.fields()
-		fields["id"] = id
-		changes = append(changes, fields)
-	}
-	return e.bulk(w, "updateLinks", "UpdateLinksInput", map[string]any{"workspaceId": w.workspaceID, "links": changes})
-}
-
-func (e *editor) deleteOne(w tenant) error {
-	return w.mutate("deleteLink", "DeleteLinkInput", map[string]any{"id": e.some(1)[0]})
-}
-
-func (e *editor) deleteMany(w tenant) error {
-	return e.bulk(w, "deleteLinks", "DeleteLinksInput", map[string]any{"workspaceId": w.workspaceID, "ids": e.some(3)})
-}
-
-func (e *editor) restoreOne(w tenant) error {
-	return w.mutate("restoreLink", "RestoreLinkInput", map[string]any{"id": e.some(1)[0]})
-}
-
-func (e *editor) revertOne(w tenant) error {
-	return w.mutate("revertLink", "RevertLinkInput", map[string]any{"id": e.some(1)[0], "version": 1 + rand.IntN(3)})
-}
-
-// scheduleOne schedules a change in a few seconds.
-func (e *editor) scheduleOne(w tenant) error {
-	change := map[string]any{"title": fmt.Sprint("Scheduled ", rand.IntN(3)), "tags": []string{"scheduled"}}
-	return w.mutate("scheduleLinkChange", "ScheduleLinkChangeInput", map[string]any{
-		"linkId": e.some(1)[0], "at": time.Now().Add(5*time.Second + time.Duration(rand.IntN(2000))*time.Millisecond),
-		"change": change,
-	})
-}
-
-// upsertFields returns a link with one of a few external ids.
-func (e *editor) upsertFields(n int) map[string]any {
+// upsert returns a link with one of a few external ids.
+func (e *editor) upsert(n int) map[string]any {
 	fields := e.fields()
 	fields["externalId"], fields["url"] = fmt.Sprint("order ", n), randomURL()
 	return fields
 }
 
-func (e *editor) upsertOne(w tenant) error {
-	return w.mutate("upsertLink", "UpsertLinkInput", map[string]any{
-		"workspaceId": w.workspaceID, "link": e.upsertFields(rand.IntN(20)),
-	})
-}
-
-func (e *editor) upsertMany(w tenant) error {
-	first := rand.IntN(20)
-	return e.bulk(w, "upsertLinks", "UpsertLinksInput", map[string]any{
-		"workspaceId": w.workspaceID, "links": []map[string]any{e.upsertFields(first), e.upsertFields(first + 1)},
-	})
-}
-
-// bulk calls a mutation of several links, and keeps the id of the operation for undo.
-func (e *editor) bulk(w tenant, name, input string, in map[string]any) error {
-	var got struct{ Payload struct{ OperationID string } }
-	err := w.try(&got,
-		fmt.Sprintf(`mutation ($in: %s!) { payload: %s(input: $in) { operationId errors { code message field } } }`,
-			input, name), map[string]any{"in": in})
+// undo returns one of the last operations, perhaps for the second time.
+func (e *editor) undo(w tenant) map[string]any {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if got.Payload.OperationID != "" {
-		e.operations = append(e.operations, got.Payload.OperationID)
-	}
-	return err
-}
-
-// undo undoes one of the last bulk calls, perhaps for the second time.
-func (e *editor) undo(w tenant) error {
-	e.mu.Lock()
 	last := e.operations[max(0, len(e.operations)-3):]
-	var operation string
-	if len(last) > 0 {
-		operation = last[rand.IntN(len(last))]
-	}
-	e.mu.Unlock()
-	if operation == "" {
+	if len(last) == 0 {
 		return nil
 	}
-	return w.mutate("revertOperation", "RevertOperationInput", map[string]any{
-		"workspaceId": w.workspaceID, "operationId": operation,
-	})
-}
-
-// mutate calls a mutation. User errors are none of its errors.
-func (w tenant) mutate(name, input string, in map[string]any) error {
-	var got map[string]any
-	return w.try(&got,
-		fmt.Sprintf(`mutation ($in: %s!) { %s(input: $in) { errors { code message field } } }`, input, name),
-		map[string]any{"in": in})
+	return map[string]any{"workspaceId": w.workspaceID, "operationId": last[rand.IntN(len(last))]}
 }

@@ -106,78 +106,55 @@ func (s *server) raw(t *testing.T, request string) answer {
 	return answer{response.StatusCode, response.Header, string(body)}
 }
 
-// hostilePaths requests invalid short URLs. None redirects to another server.
+// hostilePaths requests invalid short URLs, names invalid hosts, and sends what is no HTTP. None redirects to another
+// server.
 func hostilePaths(t *testing.T, s *server) {
+	ask := func(name, request string) answer {
+		t.Helper()
+		began := time.Now()
+		a := s.raw(t, request)
+		shown := a.header.Get("Location")
+		if a.header.Del("Location"); shown != "" && (shown[0] != '/' || strings.HasPrefix(shown, "//") ||
+			strings.ContainsAny(shown, `\`) || strings.Contains(shown, "evil")) {
+			t.Errorf("%.100s leads to %q", name, shown)
+		}
+		harmless(t, answer{a.status, a.header, strings.ReplaceAll(a.body, shown, "")}, began)
+		if a.header.Get("Set-Cookie") != "" || strings.Contains(a.body, "<script>") {
+			t.Errorf("%.100s: %v %.300s", name, a.header, a.body)
+		}
+		return a
+	}
 	for _, path := range []string{
-		"/%00", "/%ff", "/%0d%0aSet-Cookie:x", "/..%2f", "/..%2f..%2fetc%2fpasswd", "/../../etc/passwd", "//evil.com",
-		"///evil.com/%2e%2e", "/%2f%2fevil.com", "/%5c%5cevil.com", `/\evil.com`, "/.//evil.com", "/a//evil.com",
-		"/a/b/c",
-		"/graphql/", "/victim",
-		"/victim/", "/VICTIM/abc", "/" + strings.Repeat("x", 10_000), "/" +
-			strings.Repeat("%41/", 3000), "/' OR 1=1 --",
-		"/<script>" + marker,
-		"/%3Cscript%3E" + marker, "/.well-known/security.txt", "/livez/", "/playground/x", "/?" + marker,
-		"/abc;x=" + marker,
-		"http://evil.com/", "http://evil.com/abc", "*",
+		"/%00", "/%ff", "/%0d%0aSet-Cookie:x", "/..%2f..%2fetc%2fpasswd", "//evil.com", "/%2f%2fevil.com",
+		"/%5c%5cevil.com", `/\evil.com`, "/a//evil.com", "/graphql/", "/victim/", "/" + strings.Repeat("x", 10_000),
+		"/" + strings.Repeat("%41/", 3000), "/'%20OR%201=1%20--", "/<script>" + marker, "/%3Cscript%3E" + marker,
+		"/livez/", "/?" + marker, "/abc;x=" + marker, "http://evil.com/abc", "*",
 	} {
-		for _, accept := range []string{"text/html", "*/*"} {
-			began := time.Now()
-			a := s.raw(t, "GET "+strings.ReplaceAll(path, " ",
-				"%20")+" HTTP/1.1\r\nHost: "+s.address+"\r\nAccept: "+accept+"\r\nConnection: close\r\n\r\n")
-			shown := a.header.Get("Location")
-			if a.header.Del("Location"); shown != "" && (shown[0] != '/' || strings.HasPrefix(shown, "//") ||
-				strings.ContainsAny(shown, `\`)) {
-				t.Errorf("%.100s leads to %q", path, shown)
-			}
-			harmless(t, answer{a.status, a.header, strings.ReplaceAll(a.body, shown, "")}, began)
-			if a.status < 300 || a.status == http.StatusFound {
-				t.Errorf("%.100s: status %d: %.300s", path, a.status, a.body)
-			}
-			if a.header.Get("Set-Cookie") != "" || strings.Contains(a.body, "<script>") {
-				t.Errorf("%.100s: %v %.300s", path, a.header, a.body)
-			}
+		a := ask(path, "GET "+path+" HTTP/1.1\r\nHost: "+s.address+"\r\nAccept: text/html\r\nConnection: close\r\n\r\n")
+		if a.status < 300 || a.status == http.StatusFound {
+			t.Errorf("%.100s: status %d: %.300s", path, a.status, a.body)
 		}
 	}
-	for name, host := range map[string]string{
-		"another": "evil.com", "with markup": "<script>" + marker, "with an @": marker + "@evil.com", "empty": "",
-		"long":   strings.Repeat("x", 5000),
-		"a path": "evil.com/" + marker, "not ASCII": "\xff\xfe", "a port": "evil.com:99999",
+	for _, host := range []string{
+		"evil.com", "<script>" + marker, marker + "@evil.com", "", strings.Repeat("x", 5000), "evil.com/" + marker,
+		"\xff\xfe", "evil.com:99999",
 	} {
-		for _, path := range []string{"/", "/nosuchcode", "/graphql?query=%7B__typename%7D", "/playground",
-			"//double"} {
-			began := time.Now()
-			a := s.raw(t, "GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
-			harmless(t, a, began)
-			if location := a.header.Get("Location"); strings.Contains(location, "evil") ||
-				strings.HasPrefix(location, "//") {
-				t.Errorf("Host %s: %s leads to %s", name, path, location)
-			}
+		for _, path := range []string{"/", "/nosuchcode", "/playground", "//double"} {
+			a := ask(host+path, "GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
 			if strings.Contains(a.body, "evil.com") {
-				t.Errorf("Host %s is in the answer to %s: %.300s", name, path, a.body)
+				t.Errorf("Host %.100s is in the answer to %s: %.300s", host, path, a.body)
 			}
 		}
 	}
-	for name, request := range map[string]string{
-		"not HTTP":    marker + "\r\n\r\n",
-		"no host":     "GET / HTTP/1.1\r\n\r\n",
-		"two lengths": "POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-		"length and chunks": "POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " +
-			"4\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nzz\r\n\r\n",
-		"broken chunks": "POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: " +
-			"chunked\r\nConnection: close\r\n\r\nzz\r\n\r\n",
-		"large header": "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat(marker, 10_000) + "\r\n\r\n",
-		"CONNECT":      "CONNECT evil.com:443 HTTP/1.1\r\nHost: evil.com:443\r\nConnection: close\r\n\r\n",
-		"TRACE":        "TRACE / HTTP/1.1\r\nHost: x\r\nX-Secret: " + marker + "\r\nConnection: close\r\n\r\n",
-		"a request id": "GET /nosuchcode HTTP/1.1\r\nHost: x\r\nX-Request-Id: <" + marker +
-			">\r\nConnection: close\r\n\r\n",
+	for _, request := range []string{
+		marker, "GET / HTTP/1.1", "POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6",
+		"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat(marker, 10_000),
+		"CONNECT evil.com:443 HTTP/1.1\r\nHost: evil.com:443\r\nConnection: close",
+		"TRACE / HTTP/1.1\r\nHost: x\r\nX-Secret: " + marker + "\r\nConnection: close",
+		"GET /nosuchcode HTTP/1.1\r\nHost: x\r\nX-Request-Id: <" + marker + ">\r\nConnection: close",
 	} {
-		t.Run(name, func(t *testing.T) {
-			began := time.Now()
-			a := s.raw(t, request)
-			harmless(t, a, began)
-			if a.status < 400 {
-				t.Errorf("status %d: %.300s", a.status, a.body)
-			}
-		})
+		if a := ask(request, request+"\r\n\r\n"); a.status < 400 {
+			t.Errorf("%.100s: status %d: %.300s", request, a.status, a.body)
+		}
 	}
 }

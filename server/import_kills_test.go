@@ -33,15 +33,7 @@ func TestFault_ReplaceTagsSurvivesKills(t *testing.T) {
 		const links, kills = 4000, 6
 		s := start(t, b.inProcesses())
 		who := s.tenant(t, "tagger")
-		for from := 0; from < links; from += 1000 {
-			var some []any
-			for i := range 1000 {
-				some = append(some, map[string]any{"url": fmt.Sprint("https://example.com/", from+i),
-					"strategy": "RANDOM", "tags": []string{"before"}})
-			}
-			who.must(t, &struct{}{}, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) { operationId } }`,
-				map[string]any{"in": map[string]any{"workspaceId": who.workspaceID, "links": some}})
-		}
+		who.many(t, links, "tagged", map[string]any{"strategy": "RANDOM", "tags": []string{"before"}})
 		operations := map[string]bool{}
 		for killed, remaining := 0, int64(1); remaining > 0; {
 			var got struct {

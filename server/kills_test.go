@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -247,32 +248,33 @@ func (k *killer) job(name string, tables []string, whole func()) {
 	whole()
 }
 
-// many makes links of a strategy in the workspace.
-func (w tenant) many(t *testing.T, n int, of string, fields map[string]any) {
+// many creates links with the given fields, 500 in a call.
+func (w tenant) many(t *testing.T, n int, of string, fields map[string]any) (made []linkView) {
 	t.Helper()
 	for from := 0; from < n; from += 500 {
 		var some []any
 		for i := from; i < min(from+500, n); i++ {
 			one := map[string]any{"url": fmt.Sprintf("https://example.com/%s/%d", of, i)}
-			for name, value := range fields {
-				one[name] = value
-			}
+			maps.Copy(one, fields)
 			some = append(some, one)
 		}
 		var got struct {
 			CreateLinks struct {
-				Results []struct{ Created bool }
+				Results []createLinkPayload
 				Errors  []userError
 			}
 		}
-		w.must(t, &got, createCounters,
+		w.must(t, &got, `mutation ($in: CreateLinksInput!) { createLinks(input: $in) {
+			results { created link { id code shortUrl } errors { code message } } errors { code message } } }`,
 			map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": some}})
 		for _, r := range got.CreateLinks.Results {
 			if !r.Created {
-				t.Fatalf("a link of %s was not made: %+v", of, got.CreateLinks.Errors)
+				t.Fatalf("a link of %s was not made: %+v %+v", of, r, got.CreateLinks.Errors)
 			}
+			made = append(made, r.Link)
 		}
 	}
+	return made
 }
 
 // TestCleanup_SurvivesKill: each link that ended long ago is either complete, or scrubbed except for
@@ -495,39 +497,6 @@ func TestFault_RetentionSurvivesKill(t *testing.T) {
 	})
 }
 
-// schema is everything that the database is made of, a line each.
-func (k *killer) schema() (lines []string) {
-	k.t.Helper()
-	for _, query := range map[db.Kind][]string{
-		db.SQLite: {"SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master WHERE name <> " +
-			"'migrations'"},
-		db.Postgres: {
-			`SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, column_default) FROM
-				information_schema.columns
-				WHERE table_schema = 'public' AND table_name <> 'migrations'`,
-			"SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'migrations'",
-			"SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = " +
-				"'public'::regnamespace",
-			"SELECT concat_ws(' ', tablename, policyname, roles, cmd, qual, with_check) FROM pg_policies",
-			"SELECT concat_ws(' ', relname, relkind, relrowsecurity, relforcerowsecurity, relacl) FROM pg_class " +
-				"WHERE " +
-				"relnamespace = 'public'::regnamespace AND relname NOT LIKE 'migrations%'",
-			"SELECT tgrelid::regclass || ' ' || tgname FROM pg_trigger WHERE NOT tgisinternal",
-			"SELECT p.oid::regprocedure || ' ' || prosrc || coalesce(' ' || proacl::TEXT, '') FROM pg_proc p WHERE " +
-				"pronamespace = 'public'::regnamespace AND prolang <> (SELECT oid FROM pg_language WHERE lanname = " +
-				"'c')",
-		},
-	}[k.d.Kind] {
-		var some []string
-		if err := k.d.NewRaw(query).Scan(db.AsOwner(k.t.Context()), &some); err != nil {
-			k.t.Fatalf("%s: %v", query, err)
-		}
-		lines = append(lines, some...)
-	}
-	slices.Sort(lines)
-	return lines
-}
-
 // TestFault_MigrationSurvivesKill kills `migrate up` within the base: nothing of it exists then,
 // and the next run applies it.
 func TestFault_MigrationSurvivesKill(t *testing.T) {
@@ -539,11 +508,19 @@ func TestFault_MigrationSurvivesKill(t *testing.T) {
 		}
 		k := newKiller(t, b, b.env)
 		const last = "CREATE TABLE parity_rows ()" // the base waits for a transaction with a table of the name
-		before := k.schema()
+		columns := func(d *db.DB) map[string][]string {
+			tables := tablesOf(t, d)
+			delete(tables, "migrations")
+			for _, names := range tables {
+				slices.Sort(names)
+			}
+			return tables
+		}
+		before := columns(k.d)
 		if !k.within(last, 0, 0, "migrate", "up") {
 			t.Fatal("the base was not interrupted")
 		}
-		if diff := cmp.Diff(before, k.schema()); diff != "" {
+		if diff := cmp.Diff(before, columns(k.d)); diff != "" {
 			t.Errorf("left behind (-before +after):\n%s", diff)
 		}
 		if out := succeed(t, b.env, "migrate", "up"); !strings.HasPrefix(out, "applied 0001_base") {
@@ -553,7 +530,7 @@ func TestFault_MigrationSurvivesKill(t *testing.T) {
 		if b.nodes > 1 {
 			undisturbed = production(t)
 		}
-		if diff := cmp.Diff(newKiller(t, undisturbed, undisturbed.env).schema(), k.schema()); diff != "" {
+		if diff := cmp.Diff(columns(newKiller(t, undisturbed, undisturbed.env).d), columns(k.d)); diff != "" {
 			t.Errorf("the schema (-undisturbed +killed):\n%s", diff)
 		}
 	})

@@ -107,16 +107,10 @@ func listenToEvents(ctx context.Context, c client, query string, variables map[s
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.address+"/graphql", bytes.NewReader(body))
+	r, err := c.operation(ctx, bytes.NewReader(body), mediaEvents)
 	if err != nil {
 		cancel()
 		return nil, err
-	}
-	r.Host = strings.TrimPrefix(c.public, "http://")
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "text/event-stream")
-	if c.token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	response, err := (&http.Client{Transport: c.http.Transport}).Do(r)
 	if err != nil {
@@ -206,11 +200,13 @@ func listenAtSocket(ctx context.Context, c client, query string, variables map[s
 	return l, nil
 }
 
-// dial opens a WebSocket.
-func (c client) dial(ctx context.Context, header http.Header) (*websocket.Conn, error) {
+// dial opens a WebSocket with a protocol, that of subscriptions by default.
+func (c client) dial(ctx context.Context, header http.Header, protocols ...string) (*websocket.Conn, error) {
+	if len(protocols) == 0 {
+		protocols = []string{"graphql-transport-ws"}
+	}
 	conn, _, err := websocket.Dial(ctx, "ws://"+c.address+"/graphql", &websocket.DialOptions{
-		Host: strings.TrimPrefix(c.public, "http://"), HTTPHeader: header,
-		Subprotocols: []string{"graphql-transport-ws"},
+		Host: strings.TrimPrefix(c.public, "http://"), HTTPHeader: header, Subprotocols: protocols,
 	})
 	if err == nil {
 		conn.SetReadLimit(1 << 20)
@@ -258,25 +254,6 @@ func (l *listener) receiveEnd(t *testing.T, code string) (ids []string, end clic
 	}
 }
 
-// latest returns the ID of the workspace's newest click, after a number of clicks has arrived.
-func (w tenant) latest(t *testing.T, clicks int) string {
-	t.Helper()
-	var got struct {
-		Workspace struct {
-			Clicks struct {
-				Edges []struct{ Node struct{ ID string } }
-			}
-		}
-	}
-	polltest.Until(t, "the clicks are written", func() bool {
-		w.must(t, &got, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { clicks(first: $n) { edges { node { id } }
-			} } }`,
-			map[string]any{"w": w.workspaceID, "n": clicks})
-		return len(got.Workspace.Clicks.Edges) == clicks
-	})
-	return got.Workspace.Clicks.Edges[0].Node.ID
-}
-
 // follow requests a short URL.
 func (s *server) follow(t *testing.T, path string) {
 	t.Helper()
@@ -317,8 +294,9 @@ func TestSubscription_EndsSlowReaders(t *testing.T) {
 		node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_ADMIN_LISTEN="+admin)
 		who := node.tenant(t, "deaf")
 		l := who.shorten(t, "https://example.com/loud").Link
+		awake := who.listen(t, "events", "", "")
 		node.follow(t, l.path(node))
-		began := who.latest(t, 1)
+		began := awake.receive(t, 1)[0]
 		var fat strings.Builder // an event that no buffer takes many of
 		for i := range 90 {
 			fmt.Fprintf(&fat, "%s%d: id ", strings.Repeat("x", 400), i)
@@ -328,7 +306,6 @@ func TestSubscription_EndsSlowReaders(t *testing.T) {
 		for way := range ways {
 			deaf[way] = who.client.listen(t, way, query, watching(who.workspaceID, "", began))
 		}
-		awake := who.listen(t, "events", "", began)
 		const clicks = 400
 		var visiting sync.WaitGroup
 		for range 4 {
@@ -397,35 +374,39 @@ func TestSubscription_EndsWithItsAccess(t *testing.T) {
 	})
 }
 
-// TestWebSocket_ClosesOnViolations of the protocol, and of tokens.
+// TestWebSocket_ClosesOnViolations of the protocol, and of tokens, with the codes of the protocol.
 func TestWebSocket_ClosesOnViolations(t *testing.T) {
 	t.Parallel()
 	who := start(t, embedded(t)).tenant(t, "mannered")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	hello := `{"type": "connection_init"}`
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	const hello, protocol = `{"type": "connection_init"}`, "graphql-transport-ws"
+	withToken := func(member string) string { return `{"type": "connection_init", "payload": {` + member + `}}` }
 	for name, c := range map[string]struct {
-		said []string
-		code websocket.StatusCode
+		protocol string
+		said     []string
+		code     websocket.StatusCode
 	}{
-		"no introduction": {[]string{`{"type": "subscribe", "id": "a", "payload": {"query": "{ __typename }"}}`}, 4401},
-		"a bad token": {[]string{`{"type": "connection_init", "payload": {"authorization":
-			"Bearer nonsense"}}`}, 4403},
-		"a bad token, capitalized": {
-			[]string{`{"type": "connection_init", "payload": {"Authorization": "Bearer nonsense"}}`}, 4403,
-		},
-		"a token that is a number": {[]string{`{"type": "connection_init", "payload": {"authorization": 5}}`}, 4400},
-		"both names of the token": {[]string{`{"type": "connection_init", "payload": {
-			"authorization": "Bearer nonsense", "Authorization": "Bearer ` + who.token + `"}}`}, 4403},
-		"twice":      {[]string{hello, hello}, 4429},
-		"no JSON":    {[]string{`hello`}, 4400},
-		"no type":    {[]string{hello, `{"type": "shout"}`}, 4400},
-		"no payload": {[]string{hello, `{"type": "subscribe", "id": "a"}`}, 4400},
-		"one id":     {[]string{hello, standing(who, "a"), standing(who, "a")}, 4409},
-		"too long":   {[]string{strings.Repeat(" ", 300<<10) + hello}, websocket.StatusMessageTooBig},
+		"another protocol": {"graphql-ws", []string{hello}, 4406},
+		"nothing is said":  {protocol, nil, 4408},
+		"only a ping":      {protocol, []string{`{"type": "ping"}`}, 4408},
+		"no introduction": {protocol,
+			[]string{`{"type": "subscribe", "id": "a", "payload": {"query": "{ __typename }"}}`}, 4401},
+		"a bad token":              {protocol, []string{withToken(`"authorization": "Bearer nonsense"`)}, 4403},
+		"a bad token, capitalized": {protocol, []string{withToken(`"Authorization": "Bearer nonsense"`)}, 4403},
+		"a token that is a number": {protocol, []string{withToken(`"authorization": 5`)}, 4400},
+		"both names of the token": {protocol, []string{withToken(`"authorization": "Bearer nonsense",
+			"Authorization": "Bearer ` + who.token + `"`)}, 4403},
+		"twice":      {protocol, []string{hello, hello}, 4429},
+		"no JSON":    {protocol, []string{`hello`}, 4400},
+		"no type":    {protocol, []string{hello, `{"type": "shout"}`}, 4400},
+		"no payload": {protocol, []string{hello, `{"type": "subscribe", "id": "a"}`}, 4400},
+		"one id":     {protocol, []string{hello, standing(who, "a"), standing(who, "a")}, 4409},
+		"too long":   {protocol, []string{strings.Repeat(" ", 300<<10) + hello}, websocket.StatusMessageTooBig},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, err := who.dial(ctx, http.Header{"Authorization": {"Bearer " + who.token}})
+			t.Parallel()
+			conn, err := who.dial(ctx, http.Header{"Authorization": {"Bearer " + who.token}}, c.protocol)
 			must.NoError(t, err)
 			for _, text := range c.said {
 				_ = conn.Write(ctx, websocket.MessageText, []byte(text)) // it may have been closed

@@ -10,12 +10,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge/internal/platform/poll"
 )
@@ -51,7 +52,7 @@ func (w *walker) attempts() (reads, writes []attempt) {
 			writes = append(writes, w.attemptsOf(one)...)
 		case f.parent.Name == w.schema.query, f.parent.Name == w.schema.subscription:
 			reads = append(reads, w.attemptsOf(one)...)
-		case len(f.field.Args) > 0:
+		case len(f.field.Arguments) > 0:
 			one.way = append(w.schema.wayTo(f.parent.Name), f)
 			one.variants = slices.Concat([]variant{{only: []string{}}}, oneByOne(one.places), together[f.key()])
 			reads = append(reads, w.attemptsOf(one)...)
@@ -156,7 +157,7 @@ func (a attempt) isNew() bool {
 
 // document is the operation of an attempt: each of its arguments is a variable.
 func (w *walker) document(a attempt) *document {
-	return w.schema.document(a.way, func(of argument) bool {
+	return w.schema.document(a.way, func(of *ast.ArgumentDefinition) bool {
 		return slices.ContainsFunc(a.places, func(p place) bool { return p.argument == of.Name && a.includes(p) })
 	}, w.usual)
 }
@@ -280,15 +281,9 @@ func (c client) firstEvent(ctx context.Context, body, later []byte) (answer, err
 	defer waiting.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.address+"/graphql", bytes.NewReader(body))
+	r, err := c.operation(ctx, bytes.NewReader(body), mediaEvents)
 	if err != nil {
 		return answer{}, err
-	}
-	r.Host = strings.TrimPrefix(c.public, "http://")
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "text/event-stream")
-	if c.token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	response, err := c.http.Do(r)
 	if err != nil {
@@ -433,7 +428,7 @@ func (c *caller) comparable(of call) string {
 
 // differs reports whether a mutation returns a different value on each call.
 func (w *walker) differs(n *selection, value any) bool {
-	switch kind := n.field.Type.named(); {
+	switch kind := n.field.Type.Name(); {
 	case kind == "ID":
 		return !strings.Contains(w.known, value.(string))
 	case kind == "Time":

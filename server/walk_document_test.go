@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/vektah/gqlparser/v2/ast"
 )
 
 // selection is a field in a document.
@@ -35,7 +37,7 @@ type document struct {
 	// constants are the variables of fields on the way and below.
 	constants map[string]any
 	// arguments are those of the last field on the way, with the variables' names.
-	arguments map[string]argument
+	arguments map[string]*ast.ArgumentDefinition
 }
 
 // writer makes a document.
@@ -49,23 +51,23 @@ type writer struct {
 
 // document is an operation that selects everything behind a path. Arguments of its last field are
 // variables if given returns true.
-func (s *schema) document(way []step, given func(a argument) bool, usual picker) *document {
+func (s *schema) document(way []step, given func(a *ast.ArgumentDefinition) bool, usual picker) *document {
 	w := &writer{schema: s, constants: map[string]any{}, usual: usual}
-	d := &document{constants: w.constants, arguments: map[string]argument{}}
+	d := &document{constants: w.constants, arguments: map[string]*ast.ArgumentDefinition{}}
 	var last *selection
 	for i, step := range way {
 		next := &selection{step: step, variables: map[string]string{}}
 		if last == nil {
 			d.root = next
 		} else {
-			next.fragment = step.parent.Name != last.field.Type.named()
+			next.fragment = step.parent.Name != last.field.Type.Name()
 			last.children = []*selection{next}
 		}
 		if last = next; i < len(way)-1 {
 			w.supply(next)
 		}
 	}
-	for _, a := range last.field.Args {
+	for _, a := range last.field.Arguments {
 		if given(a) {
 			d.arguments[w.define(last, a)] = a
 		}
@@ -86,7 +88,7 @@ func (s *schema) document(way []step, given func(a argument) bool, usual picker)
 	return d
 }
 
-func (w *writer) define(n *selection, a argument) string {
+func (w *writer) define(n *selection, a *ast.ArgumentDefinition) string {
 	name := fmt.Sprintf("v%d", len(w.defined))
 	w.defined = append(w.defined, "$"+name+": "+a.Type.String())
 	n.variables[a.Name] = name
@@ -95,7 +97,7 @@ func (w *writer) define(n *selection, a argument) string {
 
 // supply gives a field its usual arguments.
 func (w *writer) supply(n *selection) {
-	for _, a := range n.field.Args {
+	for _, a := range n.field.Arguments {
 		if value, ok := w.fill(n.key()+"."+a.Name, a, w.usual, w.usual); ok {
 			w.constants[w.define(n, a)] = value
 		}
@@ -116,22 +118,21 @@ func (w *writer) open(way []step, root *selection) {
 		// edges have the same objects
 		repeated := n.field.Name == "nodes" && strings.HasSuffix(n.parent.Name, "Connection")
 		defaults := n.key() == "Workspace.routingDefaults"
-		types := w.possible(n.field.Type.named())
+		types := w.possible(n.field.Type.Name())
 		for _, d := range types {
-			for i := range d.Fields {
-				child := &selection{step: step{d, &d.Fields[i]}, fragment: d.Name != n.field.Type.named(),
+			for _, f := range d.Fields {
+				child := &selection{step: step{d, f}, fragment: d.Name != n.field.Type.Name(),
 					variables: map[string]string{}}
-				child.aliased = child.fragment && slices.ContainsFunc(types, func(other *definition) bool {
-					return other != d &&
-						slices.ContainsFunc(other.Fields, func(f field) bool { return f.Name == d.Fields[i].Name })
+				child.aliased = child.fragment && slices.ContainsFunc(types, func(other *ast.Definition) bool {
+					return other != d && other.Fields.ForName(f.Name) != nil
 				})
-				kind := child.field.Type.named()
-				if !w.types[kind].leaf() && (opened[d.Name] || defaults) && w.hasLeaves(d) || opened[w.mutation] &&
-					strings.HasSuffix(kind, "Connection") ||
-					!w.types[kind].leaf() && opened[w.subscription] && kind != "Link" {
+				kind := child.field.Type.Name()
+				isLeaf := w.Types[kind].IsLeafType()
+				if !isLeaf && (opened[d.Name] || defaults) && w.hasLeaves(d) || opened[w.mutation] &&
+					strings.HasSuffix(kind, "Connection") || !isLeaf && opened[w.subscription] && kind != "Link" {
 					continue
 				}
-				if repeated && (!w.types[kind].leaf() || len(n.children) > 0) {
+				if repeated && (!isLeaf || len(n.children) > 0) {
 					continue
 				}
 				if d.Name == "Link" && child.field.Name != "id" && slices.Contains(priced, root.key()) {
@@ -150,16 +151,18 @@ func (w *writer) open(way []step, root *selection) {
 }
 
 // possible returns a type and, for an interface, its implementations.
-func (s *schema) possible(name string) []*definition {
-	all := []*definition{s.types[name]}
-	for _, one := range s.types[name].PossibleTypes {
-		all = append(all, s.types[one.Name])
+func (s *schema) possible(name string) []*ast.Definition {
+	all := []*ast.Definition{s.Types[name]}
+	if all[0].IsAbstractType() {
+		all = append(all, s.PossibleTypes[name]...)
 	}
 	return all
 }
 
-func (s *schema) hasLeaves(d *definition) bool {
-	return slices.ContainsFunc(d.Fields, func(f field) bool { return s.types[f.Type.named()].leaf() })
+func (s *schema) hasLeaves(d *ast.Definition) bool {
+	return slices.ContainsFunc(d.Fields, func(f *ast.FieldDefinition) bool {
+		return s.Types[f.Type.Name()].IsLeafType()
+	})
 }
 
 func (n *selection) write() string {
@@ -169,7 +172,7 @@ func (n *selection) write() string {
 	}
 	text.WriteString(n.field.Name)
 	var arguments []string
-	for _, a := range n.field.Args {
+	for _, a := range n.field.Arguments {
 		if variable, ok := n.variables[a.Name]; ok {
 			arguments = append(arguments, a.Name+": $"+variable)
 		}

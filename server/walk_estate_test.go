@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 	"github.com/linkforge/linkforge/internal/tenant/account"
@@ -225,22 +226,52 @@ func (e *estate) key(scopes ...string) (keyID, secret string) {
 	return textAt(got, "apiKey", "id"), textAt(got, "secret")
 }
 
+// createCommon creates links, a rule, a folder, an operation and a scheduled change. It returns the link with a custom
+// code.
+func (e *estate) createCommon(creator user) (custom map[string]any) {
+	e.t.Helper()
+	owner := e.members["OWNER"]
+	e.ids[externalIDs] = []string{e.text("external")}
+	e.link(owner, "plain", map[string]any{
+		"externalId": e.ids[externalIDs][0], "metadata": []any{map[string]any{"key": "a", "value": e.text("metadata")}},
+	})
+	custom = e.link(creator, "custom", map[string]any{"strategy": "CUSTOM", "customCode": e.text("code")})
+	e.link(owner, "exhausted", map[string]any{"maxClicks": 1})
+	e.link(owner, "deleted", nil)
+	e.mutate(owner, "deleteLink", map[string]any{"id": e.links["deleted"]}, "")
+	operated := e.mutate(owner, "createLinks", map[string]any{
+		"workspaceId": e.workspaceID(),
+		"links":       []any{map[string]any{"url": "https://example.com/" + e.text("operated")}},
+	}, "operationId results { link { id } }")
+	e.ids[operationIDs] = []string{textAt(operated, "operationId")}
+	e.ids[linkIDs] = append(e.ids[linkIDs], textAt(operated["results"].([]any)[0], "link", "id"))
+	e.createRules()
+	name := e.text("folder")
+	folder := e.mutate(owner, "createFolder", map[string]any{"workspaceId": e.workspaceID(), "name": name},
+		"folder { id }")
+	e.ids[folderNames], e.ids[folderIDs] = []string{name}, []string{textAt(folder, "folder", "id")}
+	e.ids[folderPlaces] = []string{e.ids[folderIDs][0] + " NAME+ " + name}
+	e.mutate(owner, "updateLink", map[string]any{"id": textAt(custom, "id"), "folderId": e.ids[folderIDs][0]},
+		"link { id }")
+	scheduled := e.mutate(owner, "scheduleLinkChange", map[string]any{
+		"linkId": textAt(custom, "id"), "at": time.Now().Add(time.Hour),
+		"change": map[string]any{"title": e.text("scheduled")},
+	}, "scheduledChange { id }")
+	e.ids[scheduledIDs] = []string{textAt(scheduled, "scheduledChange", "id")}
+	e.ids[linkCodes], e.ids[shortURLs] = []string{textAt(custom, "code")}, []string{textAt(custom, "shortUrl")}
+	e.ids[words], e.ids[tags] = []string{e.mark, "title-plain-" + e.mark}, []string{"tag-plain-" + e.mark}
+	e.ids[tagPlaces] = []string{" TAG+ tag-plain-" + e.mark}
+	return custom
+}
+
 // createLinks creates links in every state.
 func (e *estate) createLinks() {
 	e.t.Helper()
 	owner := e.members["OWNER"]
-	external := e.text("external")
-	e.link(owner, "plain", map[string]any{
-		"externalId": external, "metadata": []any{map[string]any{"key": "a", "value": e.text("metadata")}},
-	})
-	e.ids[externalIDs] = []string{external}
-	custom := e.link(e.bridge, "custom", map[string]any{"strategy": "CUSTOM", "customCode": e.text("code")})
+	code := textAt(e.createCommon(e.bridge), "code")
 	e.link(owner, "archived", nil)
 	e.mutate(owner, "updateLink", map[string]any{"id": e.links["archived"], "archived": true}, "")
 	e.link(owner, "scheduled", map[string]any{"startsAt": time.Now().Add(24 * time.Hour)})
-	e.link(owner, "exhausted", map[string]any{"maxClicks": 1})
-	e.link(owner, "deleted", nil)
-	e.mutate(owner, "deleteLink", map[string]any{"id": e.links["deleted"]}, "")
 	for _, label := range []string{"expired", "disabled", "purged"} { // setStates sets these states
 		e.link(owner, label, nil)
 	}
@@ -251,22 +282,6 @@ func (e *estate) createLinks() {
 		"claimTokens": []string{claimed.ClaimToken}}, "")
 	e.links["claimed"] = claimed.Link.ID
 	e.ids[linkIDs] = append(e.ids[linkIDs], claimed.Link.ID)
-
-	operated := e.mutate(owner, "createLinks", map[string]any{
-		"workspaceId": e.workspaceID(),
-		"links":       []any{map[string]any{"url": "https://example.com/" + e.text("operated")}},
-	}, "operationId results { link { id } }")
-	e.ids[operationIDs] = []string{textAt(operated, "operationId")}
-	created := operated["results"].([]any)[0].(map[string]any)["link"]
-	e.ids[linkIDs] = append(e.ids[linkIDs], textAt(created, "id"))
-	e.createRules()
-	folderName := e.text("folder")
-	folder := e.mutate(owner, "createFolder", map[string]any{"workspaceId": e.workspaceID(), "name": folderName},
-		"folder { id }")
-	e.ids[folderNames], e.ids[folderIDs] = []string{folderName}, []string{textAt(folder, "folder", "id")}
-	e.ids[folderPlaces] = []string{e.ids[folderIDs][0] + " NAME+ " + folderName}
-	e.mutate(owner, "updateLink", map[string]any{"id": textAt(custom, "id"), "folderId": e.ids[folderIDs][0]},
-		"link { id }")
 	e.importLinks()
 	name := e.text("template")
 	template := e.mutate(owner, "createUtmTemplate", map[string]any{
@@ -276,21 +291,8 @@ func (e *estate) createLinks() {
 	e.ids[templateIDs] = []string{textAt(template, "utmTemplate", "id")}
 	e.ids[templatePlaces] = []string{e.ids[templateIDs][0] + " NAME+ " + name}
 	e.createWebhook()
-	scheduled := e.mutate(owner, "scheduleLinkChange", map[string]any{
-		"linkId": textAt(custom, "id"), "at": time.Now().Add(time.Hour),
-		"change": map[string]any{"title": e.text("scheduled")},
-	}, "scheduledChange { id }")
-	e.ids[scheduledIDs] = []string{textAt(scheduled, "scheduledChange", "id")}
-	code := textAt(custom, "code")
-	e.ids[linkCodes] = []string{code}
-	e.ids[shortURLs] = []string{
-		textAt(custom, "shortUrl"), e.s.public + "/old-" + e.mark + "/" + code, e.s.public + "/gone-" + e.mark +
-			"/gone-" +
-			e.mark,
-		"https://verified-" + e.mark + ".example/" + code,
-	}
-	e.ids[words], e.ids[tags] = []string{e.mark, "title-plain-" + e.mark}, []string{"tag-plain-" + e.mark}
-	e.ids[tagPlaces] = []string{" TAG+ tag-plain-" + e.mark}
+	e.ids[shortURLs] = append(e.ids[shortURLs], e.s.public+"/old-"+e.mark+"/"+code,
+		e.s.public+"/gone-"+e.mark+"/gone-"+e.mark, "https://verified-"+e.mark+".example/"+code)
 }
 
 // importLinks imports a link, after an export and a dry run.
@@ -450,10 +452,7 @@ func (e *estate) click(label string) {
 // the IDs that no response contains.
 func (e *estate) setStates(b backend) {
 	e.t.Helper()
-	d, err := b.open()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	d := must.Value(b.open())(e.t)
 	defer d.Close()
 	ctx, past := db.AsSystem(e.t.Context()), db.Instant(time.Now().Add(-time.Hour))
 	verified := e.ids[domainIDs][1]
@@ -462,26 +461,18 @@ func (e *estate) setStates(b backend) {
 		{"links", e.links["purged"], "deleted_at ended_at purged_at"}, {"domains", verified, "verified_at checked_at"},
 	} {
 		for column := range strings.FieldsSeq(change.columns) {
-			if _, err := d.NewUpdate().Table(change.table).Set("? = ?", bun.Ident(column), past).
-				Where("id = ?", change.id).
-				Exec(ctx); err != nil {
-				e.t.Fatal(err)
-			}
+			must.Value(d.NewUpdate().Table(change.table).Set("? = ?", bun.Ident(column), past).
+				Where("id = ?", change.id).Exec(ctx))(e.t)
 		}
 	}
-	_, err = d.NewInsert().Model(&webhook.Attempt{
+	must.Value(d.NewInsert().Model(&webhook.Attempt{
 		DeliveryID: e.ids[deliveryIDs][0], Number: 1, WorkspaceID: e.workspaceID(), SentAt: past, Status: new(500),
 		Error: new(webhook.StatusError), DurationMs: 7,
-	}).Exec(ctx)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	}).Exec(ctx))(e.t)
 	for _, accountID := range e.ids[userIDs] {
 		linked := &account.Identity{Issuer: "https://login.example", Subject: accountID, AccountID: accountID,
 			CreatedAt: past, UsedAt: past}
-		if _, err := d.NewInsert().Model(linked).On("CONFLICT DO NOTHING").Exec(ctx); err != nil {
-			e.t.Fatal(err)
-		}
+		must.Value(d.NewInsert().Model(linked).On("CONFLICT DO NOTHING").Exec(ctx))(e.t)
 	}
 	e.mutate(e.members["OWNER"], "updateWorkspace", map[string]any{"id": e.workspaceID(), "primaryDomainId": verified},
 		"")
@@ -495,20 +486,25 @@ func (e *estate) setStates(b backend) {
 	}
 	e.ids[sessionIDs] = read("sessions", "account_id", e.ids[userIDs])
 	e.ids[eventIDs] = read("audit_events", "workspace_id", e.ids[workspaceIDs])[:2]
-	var clicks []click.Click
-	if err := d.NewSelect().Table("clicks").Column("id", "clicked_at").
-		Where("workspace_id IN (?)", bun.In(e.ids[workspaceIDs])).Order("clicked_at").Scan(ctx, &clicks); err != nil {
-		e.t.Fatal(err)
-	}
-	for _, c := range clicks {
-		e.ids[clickIDs] = append(e.ids[clickIDs], c.PublicID())
-	}
+	e.readClicks(d, "workspace_id", e.ids[workspaceIDs])
 	for _, accountID := range e.ids[userIDs] {
 		e.ids[memberIDs] = append(e.ids[memberIDs], id.Pair(id.Member, accountID, e.workspaceID()))
 	}
+	e.ids[exportParts] = []string{"links " + e.links["plain"], "changes " + e.ids[eventIDs][0]}
+}
+
+// readClicks reads the ids of clicks, and sets places in the orders of links.
+func (e *estate) readClicks(d *db.DB, column string, owners []string) {
+	e.t.Helper()
+	var clicks []click.Click
+	must.NoError(e.t, d.NewSelect().Table("clicks").Column("id", "clicked_at").
+		Where("? IN (?)", bun.Ident(column), bun.In(owners)).Order("clicked_at").
+		Scan(db.AsSystem(e.t.Context()), &clicks))
+	for _, c := range clicks {
+		e.ids[clickIDs] = append(e.ids[clickIDs], c.PublicID())
+	}
 	e.ids[titlePlaces] = []string{e.links["plain"] + " TITLE+ title-plain-" + e.mark}
 	e.ids[clickPlaces] = []string{e.links["plain"] + " CLICKS 1"}
-	e.ids[exportParts] = []string{"links " + e.links["plain"], "changes " + e.ids[eventIDs][0]}
 }
 
 // anID matches an ID of any type within other text.

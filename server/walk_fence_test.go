@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
@@ -35,13 +33,9 @@ func TestWalk_DisclosesNothingOutsideOfFence(t *testing.T) {
 var fenceScopes = []string{"LINKS_READ", "LINKS_WRITE", "STATS_READ", "DOMAINS_READ"}
 
 func walkFence(t *testing.T, b backend) {
-	nextMonth(t)
-	s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_MAX_COST=20000")
-	w := &walker{
-		t: t, server: s, schema: schemaOf(t, s), began: time.Now().UTC().Truncate(time.Second), isFenced: true,
-		needed: map[string]bool{}, sentNames: map[string]string{},
-	}
-	w.compareWithTable()
+	w := newWalker(t, b)
+	s := w.server
+	w.isFenced = true
 	bridge := (&estate{t: t, s: s}).newUser("bridge", word("bridge")+"@example.com", "bridge")
 	w.own = newEstate(t, s, b, "m", bridge, 1)
 	d := must.Value(b.open())(t)
@@ -53,9 +47,7 @@ func walkFence(t *testing.T, b backend) {
 		map[string]any{"workspaceId": w.own.workspaceID(), "name": w.own.text("empty")}, "folder { id }"), "folder",
 		"id")
 	w.foreign = newOutside(w.own, d)
-	for _, job := range []string{"transitions", "click days"} {
-		succeed(t, s.env, "jobs", "run", job)
-	}
+	w.runJobs()
 	before := w.foreign.linkRows(d)
 	w.known = fmt.Sprint(w.own.rows(d))
 	fenced := func(name string, tries effort, folders []string, scopes ...string) *caller {
@@ -112,39 +104,15 @@ func newOutside(in *estate, d *db.DB) *estate {
 		links: map[string]string{}, secrets: map[string]bool{},
 	}
 	e.ids[workspaceIDs] = in.ids[workspaceIDs]
-	owner, name := e.members["OWNER"], e.text("folder")
-	folder := e.mutate(owner, "createFolder", map[string]any{"workspaceId": e.workspaceID(), "name": name},
-		"folder { id }")
-	e.ids[folderIDs] = []string{textAt(folder, "folder", "id")}
-	e.ids[folderNames], e.ids[folderPlaces] = []string{name}, []string{e.ids[folderIDs][0] + " NAME+ " + name}
-	e.ids[externalIDs] = []string{e.text("external")}
-	e.link(owner, "plain", map[string]any{
-		"externalId": e.ids[externalIDs][0], "metadata": []any{map[string]any{"key": "a", "value": e.text("metadata")}},
-	})
-	custom := e.link(owner, "custom", map[string]any{
-		"strategy": "CUSTOM", "customCode": e.text("code"), "folderId": e.ids[folderIDs][0],
-	})
-	e.link(owner, "exhausted", map[string]any{"maxClicks": 1})
-	e.link(owner, "deleted", nil)
-	e.mutate(owner, "deleteLink", map[string]any{"id": e.links["deleted"]}, "")
-	operated := e.mutate(owner, "createLinks", map[string]any{
-		"workspaceId": e.workspaceID(),
-		"links":       []any{map[string]any{"url": "https://example.com/" + e.text("operated")}},
-	}, "operationId results { link { id } }")
-	e.ids[operationIDs] = []string{textAt(operated, "operationId")}
-	e.createRules()
-	scheduled := e.mutate(owner, "scheduleLinkChange", map[string]any{
-		"linkId": textAt(custom, "id"), "at": time.Now().Add(time.Hour),
-		"change": map[string]any{"title": e.text("scheduled")},
-	}, "scheduledChange { id }")
-	e.ids[scheduledIDs] = []string{textAt(scheduled, "scheduledChange", "id")}
-	e.ids[linkCodes], e.ids[shortURLs] = []string{textAt(custom, "code")}, []string{textAt(custom, "shortUrl")}
-	e.ids[words], e.ids[tags] = []string{e.mark, "title-plain-" + e.mark}, []string{"tag-plain-" + e.mark}
-	e.ids[tagPlaces] = []string{" TAG+ tag-plain-" + e.mark}
+	e.createCommon(e.members["OWNER"])
 	e.fillPool(poolSize)
 	e.click("exhausted")
 	e.click("plain")
-	e.readIDs(d)
+	e.readClicks(d, "link_id", e.ids[linkIDs])
+	events := []string{}
+	must.NoError(t, d.NewSelect().Table("audit_events").Column("id").
+		Where("target_id IN (?)", bun.In(e.ids[linkIDs])).Order("id").Scan(db.AsSystem(t.Context()), &events))
+	e.ids[eventIDs] = events
 	for _, ids := range e.ids {
 		for _, one := range ids {
 			e.secrets[one] = anID.MatchString(one) && !slices.Contains(e.ids[workspaceIDs], one)
@@ -152,26 +120,6 @@ func newOutside(in *estate, d *db.DB) *estate {
 	}
 	delete(e.ids, workspaceIDs) // the same as the callers'
 	return e
-}
-
-// readIDs reads the ids that no response contains.
-func (e *estate) readIDs(d *db.DB) {
-	e.t.Helper()
-	ctx := db.AsSystem(e.t.Context())
-	var clicks []click.Click
-	var events []string
-	must.NoError(e.t,
-		d.NewSelect().Table("audit_events").Column("id").Where("target_id IN (?)", bun.In(e.ids[linkIDs])).
-			Order("id").Scan(ctx, &events))
-	e.ids[eventIDs] = events
-	must.NoError(e.t,
-		d.NewSelect().Table("clicks").Column("id", "clicked_at").Where("link_id IN (?)", bun.In(e.ids[linkIDs])).
-			Order("clicked_at").Scan(ctx, &clicks))
-	for _, c := range clicks {
-		e.ids[clickIDs] = append(e.ids[clickIDs], c.PublicID())
-	}
-	e.ids[titlePlaces] = []string{e.links["plain"] + " TITLE+ title-plain-" + e.mark}
-	e.ids[clickPlaces] = []string{e.links["plain"] + " CLICKS 1"}
 }
 
 // linkRows returns the rows of the estate's links, with those of other tables about them, as JSON by table.
@@ -187,10 +135,8 @@ func (e *estate) linkRows(d *db.DB) map[string][]string {
 	}
 	ids := slices.Concat(e.ids[linkIDs], e.ids[folderIDs])
 	for table, column := range columns {
-		rows := must.Value(d.NewSelect().TableExpr("?", bun.Ident(table)).Where("? IN (?)", bun.Ident(column),
-			bun.In(ids)).
-			Rows(db.AsSystem(e.t.Context())))(e.t)
-		found[table] = read(e.t, rows)
+		found[table] = read(e.t, must.Value(d.NewSelect().TableExpr("?", bun.Ident(table)).
+			Where("? IN (?)", bun.Ident(column), bun.In(ids)).Rows(db.AsSystem(e.t.Context())))(e.t))
 	}
 	return found
 }

@@ -48,11 +48,7 @@ func (e *estate) rows(d *db.DB) map[string][]string {
 		if whose == 0 {
 			continue
 		}
-		rows, err := q.Rows(db.AsSystem(e.t.Context()))
-		if err != nil {
-			e.t.Fatalf("%s: %v", table, err)
-		}
-		found[table] = read(e.t, rows)
+		found[table] = read(e.t, must.Value(q.Rows(db.AsSystem(e.t.Context())))(e.t))
 	}
 	return found
 }
@@ -132,29 +128,5 @@ func (e *estate) addSecrets(rows, other map[string][]string) {
 				e.secrets[one] = true
 			}
 		}
-	}
-}
-
-// switchPoliciesOff disables row-level security on every table.
-func switchPoliciesOff(t *testing.T, b backend) {
-	t.Helper()
-	d, err := b.open()
-	must.NoError(t, err)
-	defer d.Close()
-	ctx := db.AsOwner(t.Context())
-	var tables []string
-	err = d.NewRaw(
-		"SELECT relname FROM pg_class WHERE relrowsecurity AND relnamespace = current_schema()::regnamespace").
-		Scan(ctx, &tables)
-	if err != nil || len(tables) == 0 {
-		t.Fatalf("tables with row-level security: %v, %v", tables, err)
-	}
-	for _, table := range tables {
-		must.Value(d.NewRaw("ALTER TABLE ? DISABLE ROW LEVEL SECURITY", bun.Ident(table)).Exec(ctx))(t)
-	}
-	var seen int
-	err = d.NewSelect().Table("workspaces").ColumnExpr("count(*)").Scan(db.AsAccount(t.Context(), "usr_none"), &seen)
-	if err != nil || seen == 0 {
-		t.Fatalf("an account sees %d foreign workspaces, want all: row-level security is still enabled: %v", seen, err)
 	}
 }

@@ -2,112 +2,42 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
-// introspect queries the schema of a server. ofType goes as deep as [T!]! does.
-const introspect = `{ __schema { queryType { name } mutationType { name } subscriptionType { name } types {
-	kind name isOneOf
-	fields(includeDeprecated: true) { name type { ...ref } args(includeDeprecated: true) { name type { ...ref } } }
-	inputFields(includeDeprecated: true) { name type { ...ref } }
-	enumValues(includeDeprecated: true) { name }
-	possibleTypes { name }
-} } } fragment ref on __Type { kind name ofType { kind name ofType { kind name ofType { kind name } } } }`
-
-// reference is a type as an argument or a field has it.
-type reference struct {
-	Kind, Name string
-	OfType     *reference
-}
-
-// String writes the type as documents do.
-func (r *reference) String() string {
-	switch r.Kind {
-	case "NON_NULL":
-		return r.OfType.String() + "!"
-	case "LIST":
-		return "[" + r.OfType.String() + "]"
-	}
-	return r.Name
-}
-
-// named is the name of the type within lists.
-func (r *reference) named() string {
-	for r.OfType != nil {
-		r = r.OfType
-	}
-	return r.Name
-}
-
-func (r *reference) required() bool { return r.Kind == "NON_NULL" }
-
-func (r *reference) isList() bool { return strings.HasPrefix(r.String(), "[") }
-
-// argument is an argument of a field, or a field of an input.
-type argument struct {
-	Name string
-	Type *reference
-}
-
-// field is a field of a type.
-type field struct {
-	Name string
-	Type *reference
-	Args []argument
-}
-
-// definition is a type of the schema.
-type definition struct {
-	Kind, Name    string
-	IsOneOf       bool
-	Fields        []field
-	InputFields   []argument
-	EnumValues    []struct{ Name string }
-	PossibleTypes []struct{ Name string }
-}
-
-// leaf reports whether the type has no fields to select.
-func (d *definition) leaf() bool { return d.Kind == "SCALAR" || d.Kind == "ENUM" }
-
-// schema is a server's introspection result.
+// schema is that of the server.
 type schema struct {
+	*ast.Schema
 	query, mutation, subscription string
 
-	types map[string]*definition
 	names []string // of the types, in their order
 }
 
-func schemaOf(t *testing.T, s *server) *schema {
+func schemaOf(t *testing.T) *schema {
 	t.Helper()
-	type name struct{ Name string }
-	var got struct {
-		Schema struct {
-			QueryType, MutationType, SubscriptionType *name
-			Types                                     []*definition
-		} `json:"__schema"`
-	}
-	client{server: s}.must(t, &got, introspect, nil)
-	all := &schema{
-		query: got.Schema.QueryType.Name, mutation: got.Schema.MutationType.Name,
-		subscription: got.Schema.SubscriptionType.Name,
-		types:        map[string]*definition{},
-	}
-	for _, one := range got.Schema.Types {
-		if strings.HasPrefix(one.Name, "__") {
-			continue // the schema's own description is public
-		}
-		all.types[one.Name] = one
-		all.names = append(all.names, one.Name)
-	}
-	slices.Sort(all.names)
-	return all
+	parsed, err := gqlparser.LoadSchema(&ast.Source{Input: readFile(t, "../schema.graphql")})
+	must.NoError(t, err)
+	// the schema's own description is public
+	parsed.Query.Fields = slices.DeleteFunc(parsed.Query.Fields, func(f *ast.FieldDefinition) bool {
+		return strings.HasPrefix(f.Name, "__")
+	})
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(parsed.Types)), func(name string) bool {
+		return strings.HasPrefix(name, "__")
+	})
+	return &schema{parsed, parsed.Query.Name, parsed.Mutation.Name, parsed.Subscription.Name, names}
 }
 
 // enum are the values of an enum.
 func (s *schema) enum(name string) (all []string) {
-	for _, value := range s.types[name].EnumValues {
+	for _, value := range s.Types[name].EnumValues {
 		all = append(all, value.Name)
 	}
 	return all
@@ -117,9 +47,9 @@ func (s *schema) enum(name string) (all []string) {
 func (s *schema) wayTo(name string) []step {
 	seen := map[string]bool{}
 	for ways := [][]step{nil}; len(ways) > 0; ways = ways[1:] {
-		types := []*definition{s.types[s.query]}
+		types := []*ast.Definition{s.Types[s.query]}
 		if n := len(ways[0]); n > 0 {
-			types = s.reachable(ways[0][n-1].field.Type.named())
+			types = s.reachable(ways[0][n-1].field.Type.Name())
 		}
 		for _, d := range types {
 			if d.Name == name {
@@ -129,8 +59,8 @@ func (s *schema) wayTo(name string) []step {
 				continue
 			}
 			seen[d.Name] = true
-			for i := range d.Fields {
-				ways = append(ways, append(slices.Clone(ways[0]), step{d, &d.Fields[i]}))
+			for _, f := range d.Fields {
+				ways = append(ways, append(slices.Clone(ways[0]), step{d, f}))
 			}
 		}
 	}
@@ -138,8 +68,8 @@ func (s *schema) wayTo(name string) []step {
 }
 
 // reachable returns a type and, for a union, its members. The types of an interface are reached by their own fields.
-func (s *schema) reachable(name string) []*definition {
-	if s.types[name].Kind == "UNION" {
+func (s *schema) reachable(name string) []*ast.Definition {
+	if s.Types[name].Kind == ast.Union {
 		return s.possible(name)
 	}
 	return s.possible(name)[:1]
@@ -152,8 +82,8 @@ func (s *schema) isRoot(name string) bool {
 
 // step is a field on the path to a target, or the target.
 type step struct {
-	parent *definition
-	field  *field
+	parent *ast.Definition
+	field  *ast.FieldDefinition
 }
 
 func (s step) key() string { return s.parent.Name + "." + s.field.Name }
@@ -161,9 +91,12 @@ func (s step) key() string { return s.parent.Name + "." + s.field.Name }
 // fields are all that can be selected.
 func (s *schema) fields() (all []step) {
 	for _, name := range s.names {
-		d := s.types[name]
-		for i := range d.Fields {
-			all = append(all, step{d, &d.Fields[i]})
+		d := s.Types[name]
+		if d.Kind == ast.InputObject {
+			continue
+		}
+		for _, f := range d.Fields {
+			all = append(all, step{d, f})
 		}
 	}
 	return all
@@ -189,7 +122,7 @@ type place struct {
 
 // places are those of a field's arguments.
 func (s *schema) places(f step) (all []place) {
-	for _, a := range f.field.Args {
+	for _, a := range f.field.Arguments {
 		for _, p := range s.below(f.key()+"."+a.Name, a, true) {
 			p.argument = a.Name
 			all = append(all, p)
@@ -198,18 +131,18 @@ func (s *schema) places(f step) (all []place) {
 	return all
 }
 
-func (s *schema) below(key string, a argument, needed bool) (all []place) {
-	d := s.types[a.Type.named()]
-	needed = needed && a.Type.required()
-	if _, whole := fillerOf(key); whole || d.Kind != "INPUT_OBJECT" {
-		return []place{{key: key, input: key, required: needed, must: a.Type.required(), list: a.Type.isList()}}
+func (s *schema) below(key string, a *ast.ArgumentDefinition, needed bool) (all []place) {
+	d := s.Types[a.Type.Name()]
+	needed = needed && a.Type.NonNull
+	if _, whole := fillerOf(key); whole || d.Kind != ast.InputObject {
+		return []place{{key: key, input: key, required: needed, must: a.Type.NonNull, list: a.Type.Elem != nil}}
 	}
-	for i, f := range d.InputFields {
-		for _, p := range s.below(d.Name+"."+f.Name, f, true) {
+	for i, f := range d.Fields {
+		for _, p := range s.below(d.Name+"."+f.Name, asArgument(f), true) {
 			if p.input == p.key {
 				p.input = d.Name
 			}
-			if p.required = p.required && needed; d.IsOneOf {
+			if p.required = p.required && needed; d.Directives.ForName("oneOf") != nil {
 				p.oneOf, p.oneField, p.firstOfOne = d.Name, f.Name, i == 0
 			}
 			all = append(all, p)
@@ -218,27 +151,32 @@ func (s *schema) below(key string, a argument, needed bool) (all []place) {
 	return all
 }
 
+// asArgument returns a field of an input as an argument.
+func asArgument(f *ast.FieldDefinition) *ast.ArgumentDefinition {
+	return &ast.ArgumentDefinition{Name: f.Name, Type: f.Type}
+}
+
 // picker returns the value of a place, if it has one.
 type picker func(key string) (any, bool)
 
 // fill builds an argument's value from the values of its places. A list of inputs has
 // two values, first the caller's own.
-func (s *schema) fill(key string, a argument, pick, own picker) (any, bool) {
-	d := s.types[a.Type.named()]
-	if _, whole := fillerOf(key); whole || d.Kind != "INPUT_OBJECT" {
+func (s *schema) fill(key string, a *ast.ArgumentDefinition, pick, own picker) (any, bool) {
+	d := s.Types[a.Type.Name()]
+	if _, whole := fillerOf(key); whole || d.Kind != ast.InputObject {
 		return pick(key)
 	}
 	object := func(pick picker) (map[string]any, bool) {
 		values := map[string]any{}
-		for _, f := range d.InputFields {
-			if value, ok := s.fill(d.Name+"."+f.Name, f, pick, own); ok {
+		for _, f := range d.Fields {
+			if value, ok := s.fill(d.Name+"."+f.Name, asArgument(f), pick, own); ok {
 				values[f.Name] = value
 			}
 		}
-		return values, len(values) > 0 || a.Type.required()
+		return values, len(values) > 0 || a.Type.NonNull
 	}
 	value, ok := object(pick)
-	if !ok || !a.Type.isList() {
+	if !ok || a.Type.Elem == nil {
 		return value, ok
 	}
 	first, _ := object(own)
