@@ -9,11 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 func fair(capacity int64, queue int) *admission.Fair {
@@ -47,9 +46,7 @@ func TestFair_SubjectsTakeTurns(t *testing.T) {
 		want := []string{"[guesser 1 guessed]", "[visitor a]", "[another visitor c]", "[guesser 2 guessed]",
 			"[visitor b]",
 			"[guesser 3 guessed]"}
-		if diff := cmp.Diff(want, order); diff != "" {
-			t.Errorf("order of admission (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, want, order, "order of admission")
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 func gate(capacity, share int64) *admission.Gate {
@@ -184,18 +183,6 @@ func TestGate_AdmitsLargeCalls(t *testing.T) {
 		leave := <-admitted
 		leave()
 		(<-second)()
-	})
-}
-
-func BenchmarkGate(b *testing.B) {
-	g := admission.New(admission.Config{
-		Name: "calls", Capacity: 1 << 40, Share: 1 << 40, Waiting: 1, Queue: 1, MaxWait: time.Second,
-	})
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			leave := must.Value(g.Enter(b.Context(), "acc_01m85m36qmf3yawk15pnpwbp7h", 1))(b)
-			leave()
-		}
 	})
 }
 

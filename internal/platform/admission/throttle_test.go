@@ -178,19 +178,3 @@ func TestLimiter_IsExactUnderConcurrency(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkTake(b *testing.B) {
-	for name, text := range map[string]string{"IPv4": "192.0.2.1", "IPv6": "2001:db8::1"} {
-		b.Run(name, func(b *testing.B) {
-			l, from := NewLimiter(MaxRate), netip.MustParseAddr(text)
-			now := noon
-			b.ReportAllocs()
-			for b.Loop() {
-				now = now.Add(10 * time.Millisecond)
-				if l.Take("lnk_01JDXQ4F7M8N9P0Q1R2S3T4V5W", from, now) != 0 {
-					b.Fatal("refused")
-				}
-			}
-		})
-	}
-}

@@ -11,25 +11,6 @@ import (
 // usualBounds are those of an instance that is not configured.
 var usualBounds = Bounds{Body: 10 << 20, Document: 64 << 10, Cost: 10_000, Deadline: 15 * time.Second}
 
-// TestLoad_SetsBounds each from a variable of its own.
-func TestLoad_SetsBounds(t *testing.T) {
-	t.Parallel()
-	f := setup()
-	f["LINKFORGE_MAX_BODY"] = "1"
-	f["LINKFORGE_MAX_DOCUMENT"] = "4"
-	f["LINKFORGE_MAX_COST"] = "13"
-	f["LINKFORGE_OPERATION_DEADLINE"] = "14s"
-	f["LINKFORGE_COST_RATE"] = "15"
-	f["LINKFORGE_DOCUMENTS"] = "list.json"
-	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"
-	c, err := Parse(f, checks)
-	want := Bounds{Body: 1, Document: 4, Cost: 13, Deadline: 14 * time.Second}
-	if diff := cmp.Diff(want, c.Bounds); diff != "" || err != nil || c.CostRate != 15 ||
-		c.Documents != "list.json" || !c.DocumentsOnly {
-		t.Errorf("%v %+v (-want +got):\n%s", err, c, diff)
-	}
-}
-
 func TestLoad_EnforcesBoundRanges(t *testing.T) {
 	t.Parallel()
 	for _, variable := range variables() {
@@ -50,12 +31,10 @@ func TestLoad_CostRate(t *testing.T) {
 	}
 	f["LINKFORGE_MAX_COST"] = "500"
 	for rate, good := range map[string]bool{"500": true, "499": false, "0": false, "many": false} {
-		t.Run(rate, func(t *testing.T) {
-			_, err := Parse(with(f, "LINKFORGE_COST_RATE", rate), checks)
-			if (err == nil) != good || !good && !cmp.Equal(blamed(err), []string{"LINKFORGE_COST_RATE"}) {
-				t.Errorf("%s points a minute, of which one operation may cost 500: %v", rate, err)
-			}
-		})
+		_, err := Parse(with(f, "LINKFORGE_COST_RATE", rate), checks)
+		if (err == nil) != good || !good && !cmp.Equal(blamed(err), []string{"LINKFORGE_COST_RATE"}) {
+			t.Errorf("%s points a minute, of which one operation may cost 500: %v", rate, err)
+		}
 	}
 }
 

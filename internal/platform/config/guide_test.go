@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 var update = flag.Bool("update", false, "write docs/guide/configuration.md")
@@ -33,9 +32,7 @@ func TestConfig_GuideListsAllSettings(t *testing.T) {
 		must.NoError(t, os.WriteFile(guideFile, []byte(before+guideStart+guideTable()+guideEnd+after), 0o644))
 		return
 	}
-	if diff := cmp.Diff(guideTable(), table); diff != "" {
-		t.Errorf("run go test ./internal/platform/config -update (-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, guideTable(), table, "run go test ./internal/platform/config -update")
 }
 
 func guideTable() string {

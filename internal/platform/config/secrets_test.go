@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // TestSecrets_ReadsEncryptionKeys reads previous keys with and without a current one.
@@ -21,17 +21,12 @@ func TestSecrets_ReadsEncryptionKeys(t *testing.T) {
 		{"a short one", hexadecimal, base64 + ",0a0a", []string{previous}},
 		{"without a current one", "", hexadecimal, []string{previous}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			got, err := Parse(with(with(setup(), current, c.current), previous, c.previous), checks)
-			if diff := cmp.Diff(c.want, blamed(err)); diff != "" {
-				t.Errorf("blamed (-want +got):\n%s", diff)
-			}
-			if c.name == "two" && (len(got.EncryptionKeysPrevious) != 2 ||
-				string(got.EncryptionKeysPrevious[0]) != strings.Repeat("\n", 32)) {
-				t.Errorf("%x", got.EncryptionKeysPrevious)
-			}
-		})
+		got, err := Parse(with(with(setup(), current, c.current), previous, c.previous), checks)
+		wanttest.Equal(t, c.want, blamed(err), "%s: blamed", c.name)
+		if c.name == "two" && (len(got.EncryptionKeysPrevious) != 2 ||
+			string(got.EncryptionKeysPrevious[0]) != strings.Repeat("\n", 32)) {
+			t.Errorf("%s: %x", c.name, got.EncryptionKeysPrevious)
+		}
 	}
 	embedded := map[string]string{previous: hexadecimal} // the data folder has the current one
 	if c, err := Parse(embedded, checks); err != nil || len(c.EncryptionKeysPrevious) != 1 {
@@ -58,15 +53,10 @@ func TestSecrets_AreSplit(t *testing.T) {
 		{"one secret that ends in white space", long + " ", []string{long + " "}},
 		{"a part that is too short", long + ",short", []string{long + ",short"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			for _, secret := range SplitSecrets([]byte(c.value)) {
-				got = append(got, string(secret))
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("secrets (-want +got):\n%s", diff)
-			}
-		})
+		var got []string
+		for _, secret := range SplitSecrets([]byte(c.value)) {
+			got = append(got, string(secret))
+		}
+		wanttest.Equal(t, c.want, got, "%s: secrets", c.name)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // TestFlags_RefuseMisspeltVariables passes the environment of a process. Only its LINKFORGE_
@@ -69,9 +71,7 @@ func TestLoad_ProductionRequiresURLAndDatabase(t *testing.T) {
 	} {
 		for _, word := range []string{"production", "Production"} {
 			got, err := Parse(with(c.env, "LINKFORGE_ENV", word), checks)
-			if diff := cmp.Diff(c.want, blamed(err)); diff != "" {
-				t.Errorf("%s blames (-want +got):\n%s", c.name, diff)
-			}
+			wanttest.Equal(t, c.want, blamed(err), "%s blames", c.name)
 			if got.Embedded() != (c.name != "PostgreSQL") {
 				t.Errorf("%s: embedded is %v", c.name, got.Embedded())
 			}

@@ -48,9 +48,7 @@ func TestBriefly_EndsLongStatements(t *testing.T) {
 				}
 			}
 			if d.Kind == db.Postgres {
-				if err := d.NewRaw("SELECT 1 FROM pg_sleep(0.3)").Scan(t.Context(), &n); err != nil {
-					t.Errorf("a statement of no list: %v", err)
-				}
+				must.NoError(t, d.NewRaw("SELECT 1 FROM pg_sleep(0.3)").Scan(t.Context(), &n)) // a statement of no list
 			}
 		})
 	}

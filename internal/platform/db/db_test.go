@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // TestClose_LeavesNothingBehind counts goroutines, and so runs before every test that is parallel.
@@ -24,9 +24,7 @@ func TestClose_LeavesNothingBehind(t *testing.T) {
 	setup(t, d)
 	things(t, d)
 	for range 2 { // closing twice is harmless
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, d.Close())
 	}
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
@@ -58,12 +56,8 @@ func TestOpen_SQLitePaths(t *testing.T) {
 			if folder == dir {
 				setup(t, d)
 			}
-			if diff := cmp.Diff(map[string]int64{"first": 0}, things(t, d)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", filepath.Join(folder, name), diff)
-			}
-			if err := d.Close(); err != nil {
-				t.Error(err)
-			}
+			wanttest.Equal(t, map[string]int64{"first": 0}, things(t, d), "%s", filepath.Join(folder, name))
+			must.NoError(t, d.Close())
 		}
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s is not the file that was written: %v", name, err)
@@ -89,9 +83,7 @@ func TestOpen_SQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 		got[f.Name()] = info.Mode().String()
 	}
 	want := map[string]string{"test.db": "-rw-------", "test.db-shm": "-rw-------", "test.db-wal": "-rw-------"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, want, got, "files")
 }
 
 func TestOpen_SQLiteNeedsAFolder(t *testing.T) {
@@ -129,29 +121,14 @@ func TestOpen_SQLiteSettings(t *testing.T) {
 		ask := map[string]func(string) string{"reader": reader, "writer": writer}[who]
 		got[setting] = ask(pragma)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("settings (-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, want, got, "settings")
 	if n := d.DB.DB.Stats().MaxOpenConnections; n != 1 { // writers queue here, not in SQLite's busy handler
 		t.Errorf("%d connections may write, want 1", n)
 	}
 }
 
-func TestReaders_CannotWrite(t *testing.T) {
-	t.Parallel()
-	d := dbtest.SQLite(t)
-	setup(t, d)
-	// A SELECT of bun uses the readers, even with another statement behind it.
-	_, err := d.NewSelect().TableExpr("things; INSERT INTO things (id) VALUES ('by a reader')").ColumnExpr("*").
-		Exec(db.AsOwner(t.Context()))
-	if diff := cmp.Diff(map[string]int64{"first": 0}, things(t, d)); diff != "" || err == nil {
-		t.Errorf("%v; things (-want +got):\n%s", err, diff)
-	}
-}
-
 func TestReaders_DoNotWaitForTheWriter(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
 		err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			if err := insert(ctx, tx, "second"); err != nil {
@@ -181,8 +158,7 @@ type event struct {
 }
 
 func TestInstant_RoundTrips(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		column := map[db.Kind]string{db.Postgres: "TIMESTAMPTZ", db.SQLite: "TEXT"}[d.Kind]
 		must.Value(d.ExecContext(db.AsOwner(t.Context()),
 			"CREATE TABLE events (id TEXT PRIMARY KEY, at "+column+" NOT NULL)"))(t)
@@ -193,24 +169,22 @@ func TestInstant_RoundTrips(t *testing.T) {
 			"2026-12-31T23:59:59.999999Z": time.Date(2026, 12, 31, 23, 59, 59, 999999999, time.UTC),
 			"2000-01-01T00:00:00Z":        time.Date(2000, 1, 1, 0, 0, 0, 999, time.UTC),
 		} {
-			t.Run(text, func(t *testing.T) {
-				kept := event{ID: text, At: db.Instant(given)}
-				if got := kept.At.Format(time.RFC3339Nano); got != text {
-					t.Errorf("%s becomes %s", given, got)
-				}
-				must.Value(d.NewInsert().Model(&kept).Exec(db.AsOwner(t.Context())))(t)
-				back := event{ID: text}
-				if err := d.NewSelect().Model(&back).WherePK().Scan(db.AsOwner(t.Context())); err != nil ||
-					!back.At.Equal(kept.At) {
-					t.Errorf("%s came back as %s: %v", kept.At, back.At, err)
-				}
-				// Comparing in SQL is comparing instants.
-				n, err := d.NewSelect().Model((*event)(nil)).Where("id = ?", text).Where("at >= ?", kept.At).
-					Where("at < ?", kept.At.Add(time.Microsecond)).Count(db.AsOwner(t.Context()))
-				if err != nil || n != 1 {
-					t.Errorf("%s is not where it is looked for: %v", text, err)
-				}
-			})
+			kept := event{ID: text, At: db.Instant(given)}
+			if got := kept.At.Format(time.RFC3339Nano); got != text {
+				t.Errorf("%s: %s becomes %s", text, given, got)
+			}
+			must.Value(d.NewInsert().Model(&kept).Exec(db.AsOwner(t.Context())))(t)
+			back := event{ID: text}
+			if err := d.NewSelect().Model(&back).WherePK().Scan(db.AsOwner(t.Context())); err != nil ||
+				!back.At.Equal(kept.At) {
+				t.Errorf("%s: %s came back as %s: %v", text, kept.At, back.At, err)
+			}
+			// Comparing in SQL is comparing instants.
+			n, err := d.NewSelect().Model((*event)(nil)).Where("id = ?", text).Where("at >= ?", kept.At).
+				Where("at < ?", kept.At.Add(time.Microsecond)).Count(db.AsOwner(t.Context()))
+			if err != nil || n != 1 {
+				t.Errorf("%s is not where it is looked for: %v", text, err)
+			}
 		}
 	})
 }
@@ -224,8 +198,7 @@ var hostile = []string{
 }
 
 func TestText_RoundTrips(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, roundTrip)
+	dbtest.EachParallel(t, roundTrip)
 	t.Run("postgres of old habits", func(t *testing.T) {
 		t.Parallel()
 		d := must.Value(db.OpenPostgres(dbtest.PostgresURL(t)+"&standard_conforming_strings=off", 2))(t)
@@ -247,9 +220,7 @@ func roundTrip(t *testing.T, d *db.DB) {
 		}
 		want[text] = int64(i)
 	}
-	if diff := cmp.Diff(want, things(t, d)); diff != "" {
-		t.Errorf("things (-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, want, things(t, d), "things")
 }
 
 func TestOpen_HidesABadURL(t *testing.T) {

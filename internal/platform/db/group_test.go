@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // grouped runs transactions at once, on SQLite as a group, and returns how each ended: by its
@@ -67,8 +67,7 @@ func groupedIn(t *testing.T, d *db.DB, calls []func() error) []any {
 
 // TestTx_GroupedTransactionsAreUndoneAlone lets transactions fail between others.
 func TestTx_GroupedTransactionsAreUndoneAlone(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
 		writes := func(id string, then func() error) func(ctx context.Context, tx bun.Tx) error {
 			return func(ctx context.Context, tx bun.Tx) error {
@@ -86,12 +85,8 @@ func TestTx_GroupedTransactionsAreUndoneAlone(t *testing.T) {
 			writes("three", func() error { panic("broken") }),
 			writes("four", works),
 		)
-		if diff := cmp.Diff([]any{nil, "refused", "the id exists", "broken", nil}, got); diff != "" {
-			t.Errorf("outcomes (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(map[string]int64{"first": 0, "one": 0, "four": 0}, things(t, d)); diff != "" {
-			t.Errorf("things (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []any{nil, "refused", "the id exists", "broken", nil}, got, "outcomes")
+		wanttest.Equal(t, map[string]int64{"first": 0, "one": 0, "four": 0}, things(t, d), "things")
 	})
 }
 
@@ -111,12 +106,8 @@ func TestTx_GroupRunsAgainAfterItsRollback(t *testing.T) {
 			return errors.Join(err, errors.New("the disk is full"))
 		})
 	}
-	if diff := cmp.Diff([]any{nil, nil, "the disk is full", nil}, grouped(t, d, all...)); diff != "" {
-		t.Errorf("outcomes (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]int64{"first": 0, "0": 0, "1": 0, "3": 0}, things(t, d)); diff != "" {
-		t.Errorf("things (-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, []any{nil, nil, "the disk is full", nil}, grouped(t, d, all...), "outcomes")
+	wanttest.Equal(t, map[string]int64{"first": 0, "0": 0, "1": 0, "3": 0}, things(t, d), "things")
 }
 
 // TestTx_CallerWhoLeavesDisturbsNoOther ends the context of a transaction in a group, which SQLite
@@ -150,15 +141,12 @@ func TestTx_CallerWhoLeavesDisturbsNoOther(t *testing.T) {
 	if got[0] != nil || got[2] != nil || got[1] != context.Canceled.Error() || runs.Load() != 3 {
 		t.Errorf("%v after %d runs", got, runs.Load())
 	}
-	if diff := cmp.Diff(map[string]int64{"first": 0, "one": 0, "two": 0}, things(t, d)); diff != "" {
-		t.Errorf("things (-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, map[string]int64{"first": 0, "one": 0, "two": 0}, things(t, d), "things")
 }
 
 // TestTx_CallerLeavesAWaitingGroup ends the context of a transaction that waits: it does not run.
 func TestTx_CallerLeavesAWaitingGroup(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
 		ctx := db.AsOwner(t.Context())
 		err := d.Tx(ctx, func(context.Context, bun.Tx) error {

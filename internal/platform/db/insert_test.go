@@ -66,8 +66,7 @@ func inTx(t *testing.T, d *db.DB, f func(ctx context.Context, tx bun.Tx) error) 
 
 // TestInsert_WritesRows in their order and with their values, next to existing ones.
 func TestInsert_WritesRows(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		setupSamples(t, d)
 		text, limit, at := `it's {"a", \N}, NULL; ? $1`, int64(1)<<62, time.Date(2026, 3, 29, 1, 30, 0, 123456000,
 			time.UTC)
@@ -107,8 +106,7 @@ func TestInsert_WritesRows(t *testing.T) {
 
 // TestInsert_AcceptsAnyNumber goes in, none among them.
 func TestInsert_AcceptsAnyNumber(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
 		for _, n := range []int{0, 2500} {
 			rows := make([]thing, n)
@@ -127,8 +125,7 @@ func TestInsert_AcceptsAnyNumber(t *testing.T) {
 
 // TestInsert_ReportsARefusedRow fails the whole statement, which can be used again.
 func TestInsert_ReportsARefusedRow(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		setupSamples(t, d)
 		write := func(ids ...string) error {
 			var rows []sample
@@ -148,9 +145,7 @@ func TestInsert_ReportsARefusedRow(t *testing.T) {
 				t.Errorf("a text that the database cannot keep: %v", err)
 			}
 		}
-		if err := write("new"); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, write("new"))
 		if n, err := d.NewSelect().Table("samples").Count(db.AsOwner(t.Context())); n != 2 || err != nil {
 			t.Errorf("%d rows, %v, want two", n, err)
 		}

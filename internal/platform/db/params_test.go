@@ -1,21 +1,18 @@
 package db_test
 
 import (
-	"fmt"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // TestParams_AreBound: a statement with parameters finds the same rows as one with literals, and
 // PostgreSQL stores one text of it.
 func TestParams_AreBound(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		d.SetMaxOpenConns(1)
 		ctx := db.AsOwner(t.Context())
 		must.Value(d.ExecContext(ctx, "CREATE TABLE words (word TEXT NOT NULL, length BIGINT NOT NULL)"))(t)
@@ -24,7 +21,7 @@ func TestParams_AreBound(t *testing.T) {
 			must.Value(d.NewRaw("INSERT INTO words (word, length) VALUES (?, ?)", p.Of(word), p.Of(len(word))).
 				Exec(p.Bind(ctx)))(t)
 		}
-		for round := range 3 { // PostgreSQL plans the first round
+		for range 3 { // PostgreSQL plans the first round
 			for _, c := range []struct {
 				words []string
 				least int
@@ -35,16 +32,13 @@ func TestParams_AreBound(t *testing.T) {
 				{[]string{"' OR true --"}, 0, nil},
 				{[]string{}, 0, nil},
 			} {
-				t.Run(fmt.Sprintf("%q, round %d", c.words, round), func(t *testing.T) {
-					var got []string
-					p := d.Params()
-					err := d.NewSelect().Table("words").Column("word").Where("word ?", db.Among(p, c.words)).
-						Where("length >= ?", p.Of(c.least)).
-						Order("length").Scan(p.Bind(ctx), &got)
-					if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
-						t.Errorf("%q: %v (-want +got):\n%s", c.words, err, diff)
-					}
-				})
+				var got []string
+				p := d.Params()
+				err := d.NewSelect().Table("words").Column("word").Where("word ?", db.Among(p, c.words)).
+					Where("length >= ?", p.Of(c.least)).
+					Order("length").Scan(p.Bind(ctx), &got)
+				must.NoError(t, err)
+				wanttest.Equal(t, c.want, got, "%q", c.words)
 			}
 		}
 		if d.Kind != db.Postgres {
@@ -58,8 +52,6 @@ func TestParams_AreBound(t *testing.T) {
 			"INSERT INTO words (word, length) VALUES ($1, $2)",
 			`SELECT "word" FROM "words" WHERE (word = ANY($1)) AND (length >= $2) ORDER BY "length"`,
 		}
-		if diff := cmp.Diff(want, kept); diff != "" {
-			t.Errorf("prepared (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, want, kept, "prepared")
 	})
 }

@@ -15,8 +15,7 @@ import (
 // TestPipe_ReadsInOrder: each lookup has its own rows. One that fails ends the transaction, and
 // leaves the connection in order.
 func TestPipe_ReadsInOrder(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		divide := func(ctx context.Context, divisors ...int) (results []int, err error) {
 			results = make([]int, len(divisors))
 			err = d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {

@@ -18,8 +18,7 @@ import (
 // TestOwnedBy_LeavesConnections: an owner with many transactions does not keep another waiting, nor
 // statements without an owner.
 func TestOwnedBy_LeavesConnections(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		ctx := db.AsOwner(t.Context())
 		flood := admission.OwnedBy(ctx, "flood")
 		release := make(chan struct{})
@@ -58,8 +57,7 @@ func TestOwnedBy_LeavesConnections(t *testing.T) {
 
 // TestOwnedBy_EndsTurns: each kind of statement gives its connection back, also when it fails.
 func TestOwnedBy_EndsTurns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		ctx := admission.OwnedBy(db.AsOwner(t.Context()), "owner")
 		for range 100 { // more than any share
 			var one int

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // thing is a row to write.
@@ -73,30 +74,8 @@ func count(ctx context.Context, tx bun.Tx, id string) error {
 	return err
 }
 
-func TestTx_IsAtomic(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		setup(t, d)
-		broken := errors.New("broken")
-		for id, result := range map[string]error{"kept": nil, "lost": broken} {
-			calls := 0
-			err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-				calls++
-				return errors.Join(insert(ctx, tx, id), result)
-			})
-			if !errors.Is(err, result) || calls != 1 {
-				t.Errorf("%s: %d calls, %v; want one, and %v", id, calls, err, result)
-			}
-		}
-		if diff := cmp.Diff(map[string]int64{"first": 0, "kept": 0}, things(t, d)); diff != "" {
-			t.Errorf("things (-want +got):\n%s", diff)
-		}
-	})
-}
-
 func TestTx_NestedIsAnError(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
 		err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			if err := insert(ctx, tx, "outer"); err != nil {
@@ -107,15 +86,12 @@ func TestTx_NestedIsAnError(t *testing.T) {
 		if err == nil {
 			t.Error("a transaction inside a transaction")
 		}
-		if diff := cmp.Diff(map[string]int64{"first": 0}, things(t, d)); diff != "" {
-			t.Errorf("things (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, map[string]int64{"first": 0}, things(t, d), "things")
 	})
 }
 
 func TestTx_PanicReleasesConnection(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
 		func() {
 			defer func() {
@@ -133,15 +109,13 @@ func TestTx_PanicReleasesConnection(t *testing.T) {
 		err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			return insert(ctx, tx, "next")
 		})
-		if diff := cmp.Diff(map[string]int64{"first": 0, "next": 0}, things(t, d)); diff != "" || err != nil {
-			t.Errorf("%v; things (-want +got):\n%s", err, diff)
-		}
+		must.NoError(t, err)
+		wanttest.Equal(t, map[string]int64{"first": 0, "next": 0}, things(t, d), "things")
 	})
 }
 
 func TestTx_RetriesConflicts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
 		conflict := &pgconn.PgError{Code: "40001"}
 		for conflicts, want := range map[int]struct {
@@ -208,8 +182,7 @@ func TestTx_RetriesDeadlocks(t *testing.T) {
 }
 
 func TestTx_SerializesWriters(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
 		var all sync.WaitGroup
 		for i := range 200 {
@@ -231,8 +204,7 @@ func TestTx_SerializesWriters(t *testing.T) {
 }
 
 func TestTx_CancelledCallerWritesNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
 		ctx, cancel := context.WithCancel(db.AsOwner(t.Context()))
 		err := d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -252,8 +224,7 @@ func TestTx_CancelledCallerWritesNothing(t *testing.T) {
 // TestTx_DeadlineIsATimeout: whether it ends a single statement, or one of a transaction, or comes
 // between two.
 func TestTx_DeadlineIsATimeout(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		long := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000000) SELECT count(*) " +
 			"FROM n"
 		for name, f := range map[string]func(ctx context.Context) error{

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/vektah/gqlparser/v2"
 	gql "github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // declared are the kinds that errs.go declares, by name; their values count up from zero.
@@ -78,9 +78,7 @@ func TestKind_IsDocumentedInSchema(t *testing.T) {
 	}
 	slices.Sort(want)
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("enum ErrorCode (-kinds +schema):\n%s", diff)
-	}
+	wanttest.Equal(t, want, got, "enum ErrorCode")
 }
 
 func TestFrom_FindsWrappedError(t *testing.T) {
@@ -93,11 +91,9 @@ func TestFrom_FindsWrappedError(t *testing.T) {
 		"joined":     errors.Join(context.Canceled, e),
 		"as a cause": fmt.Errorf("creating: %w", errors.Join(e)),
 	} {
-		t.Run(name, func(t *testing.T) {
-			if From(err) != e || !Is(err, SlugTaken) || Is(err, NotFound) || Is(err, Internal) {
-				t.Errorf("%+v", From(err))
-			}
-		})
+		if From(err) != e || !Is(err, SlugTaken) || Is(err, NotFound) || Is(err, Internal) {
+			t.Errorf("%s: %+v", name, From(err))
+		}
 	}
 	outer := New(Unavailable, "").Because(e)
 	if From(fmt.Errorf("asking: %w", outer)) != outer || Is(outer, SlugTaken) || !errors.Is(outer, e) {

@@ -60,20 +60,17 @@ func TestIsOutage_FollowsOneRule(t *testing.T) {
 		"no rows":                     {sql.ErrNoRows, false},
 		"a mistake of the programmer": {errors.New("index out of range"), false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := fmt.Errorf("doing something: %w", c.err)
-			if got := IsOutage(err); got != c.want {
-				t.Errorf("IsOutage returned %t, want %t", got, c.want)
-			}
-			e, want := From(err), Internal
-			if c.want {
-				want = Unavailable
-			}
-			if e.Kind != want || (e.Retry() > 0) != c.want {
-				t.Errorf("kind %s with a retry after %s, want %s", e.Kind.Code(), e.Retry(), want.Code())
-			}
-		})
+		err := fmt.Errorf("doing something: %w", c.err)
+		if got := IsOutage(err); got != c.want {
+			t.Errorf("%s: IsOutage returned %t, want %t", name, got, c.want)
+		}
+		e, want := From(err), Internal
+		if c.want {
+			want = Unavailable
+		}
+		if e.Kind != want || (e.Retry() > 0) != c.want {
+			t.Errorf("%s: kind %s with a retry after %s, want %s", name, e.Kind.Code(), e.Retry(), want.Code())
+		}
 	}
 }
 

@@ -82,6 +82,7 @@ func (p *Proxy) Set(m Mode) {
 	p.change = make(chan struct{})
 	if m == Refuse {
 		for conn := range p.conns {
+			_ = conn.(*net.TCPConn).SetLinger(0) // a reset, after which writes fail
 			conn.Close()
 		}
 	}

@@ -47,8 +47,7 @@ func (n *node) read(t *testing.T) feed.News {
 
 // TestFeed_TellsChangesAndStates to each node.
 func TestFeed_TellsChangesAndStates(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		m := workspacetest.New(t, d, "acme")
 		nodes := []*node{newNode(t, d), newNode(t, d)}
 		exec := func(statement string, args ...any) {
@@ -88,8 +87,7 @@ func TestFeed_TellsChangesAndStates(t *testing.T) {
 // TestFeed_TellsFinalRows: events and batches of clicks of an open transaction, and of later ones,
 // are news when it has ended.
 func TestFeed_TellsFinalRows(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		m := workspacetest.New(t, d, "acme")
 		for name, c := range map[string]struct {
 			write func(ctx context.Context, tx bun.Tx) error
@@ -140,8 +138,7 @@ func hasOnlyFinalRows(t *testing.T, d *db.DB) bool {
 
 // TestFeed_NoticesGaps: changes may have been deleted while a node could not read them.
 func TestFeed_NoticesGaps(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		n := newNode(t, d)
 		for _, c := range []struct {
 			pause time.Duration
@@ -157,8 +154,7 @@ func TestFeed_NoticesGaps(t *testing.T) {
 
 // TestFeed_ReadsIndexes, not whole logs.
 func TestFeed_ReadsIndexes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		m := workspacetest.New(t, d, "acme")
 		var events []*audit.Event
 		for range 3000 {
@@ -191,8 +187,7 @@ func TestFeed_ReadsIndexes(t *testing.T) {
 
 // TestHorizon_IsThatOfARow: a transaction that has left no row does not move it.
 func TestHorizon_IsThatOfARow(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		m := workspacetest.New(t, d, "acme")
 		horizon := func() feed.Position {
 			t.Helper()

@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/feed/feedtest"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // numbers is a log with one number for each position, of two workspaces in turn.
@@ -139,20 +139,14 @@ func TestLive_SlowWatchDelaysNoOther(t *testing.T) {
 		expectNone(t, slow)
 		const last = 6 * watchBuffer
 		n.add(last)
-		if diff := cmp.Diff(evens(2, last), receive(t, fast, last/2)); diff != "" {
-			t.Errorf("the fast watch (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, evens(2, last), receive(t, fast, last/2), "the fast watch")
 		if slow.buffer == nil || len(slow.buffer) != watchBuffer {
 			t.Errorf("%d items are buffered, want %d", len(slow.buffer), watchBuffer)
 		}
-		if diff := cmp.Diff(evens(2, last), receive(t, slow, last/2)); diff != "" {
-			t.Errorf("the slow watch (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, evens(2, last), receive(t, slow, last/2), "the slow watch")
 		expectNone(t, slow)
 		n.add(2)
-		if diff := cmp.Diff([]int{last + 2}, receive(t, slow, 1)); diff != "" {
-			t.Errorf("when it is attached again (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []int{last + 2}, receive(t, slow, 1), "when it is attached again")
 	})
 }
 
@@ -229,12 +223,8 @@ func TestWatch_StartsAfterItemThatIsNotFinal(t *testing.T) {
 			t.Errorf("%d reads while it waits", reads)
 		}
 		n.add(0)
-		if diff := cmp.Diff([]int{4}, receive(t, ahead, 1)); diff != "" {
-			t.Errorf("ahead (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]int{2, 4}, receive(t, behind, 2)); diff != "" {
-			t.Errorf("behind (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []int{4}, receive(t, ahead, 1), "ahead")
+		wanttest.Equal(t, []int{2, 4}, receive(t, behind, 2), "behind")
 	})
 }
 
@@ -256,9 +246,7 @@ func TestWatch_WaitsWhileTheLogIsUnavailable(t *testing.T) {
 		receive(t, reading, 2)
 		n.setErr(errs.New(errs.Expired, "too late"))
 		for _, w := range []*Watch[int]{attached, reading} {
-			if _, err := w.Next(t.Context()); !errs.Is(err, errs.Expired) {
-				t.Errorf("got %v, want Expired", err)
-			}
+			errstest.Want(t, errs.Expired, "the error")(w.Next(t.Context()))
 		}
 	})
 }

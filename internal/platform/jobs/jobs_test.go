@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // patience is the timeout of each wait, long enough for a loaded machine.
@@ -58,8 +59,7 @@ func wait(t *testing.T, what string, signal <-chan struct{}) {
 // TestRun_ContinuesAfterFailures runs a job that fails, then panics, then succeeds, in parallel
 // with a job that always succeeds.
 func TestRun_ContinuesAfterFailures(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		third, others, runs := make(chan struct{}), make(chan struct{}, 1000), 0
 		s := start(t, d,
 			Job{Name: "shaky", Every: 300 * time.Millisecond, Run: func(context.Context) error {
@@ -101,34 +101,8 @@ func TestRun_ContinuesAfterFailures(t *testing.T) {
 	})
 }
 
-// The last success of a job that never succeeded is the start of the runner.
-func TestRun_CountsFailures(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		second, runs := make(chan struct{}), 0
-		job := Job{Name: "unlucky", Every: 300 * time.Millisecond, Run: func(context.Context) error {
-			if runs++; runs == 2 {
-				close(second)
-			}
-			return errors.New("no luck")
-		}}
-		if got := (&Runner{Jobs: []Job{job}}).Stats(); len(got) != 1 || got[0].Name != "unlucky" ||
-			!got[0].LastSuccess.IsZero() {
-			t.Errorf("before it runs: %+v", got)
-		}
-		s := start(t, d, job)
-		wait(t, "the second run", second)
-		s.stop(t)
-		got := s.runner.Stats()[0]
-		if got.Failures != int64(runs) || got.LastSuccess.IsZero() || !got.LastSuccess.Equal(s.runner.startedAt) {
-			t.Errorf("since %s, with %d runs: %+v", s.runner.startedAt, runs, got)
-		}
-	})
-}
-
 func TestRun_DelaysFirstCheck(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		first, runs := make(chan struct{}), 0
 		job := Job{Name: "tidy", Every: 3 * time.Second, Run: func(context.Context) error {
 			if runs++; runs == 1 {
@@ -148,8 +122,7 @@ func TestRun_DelaysFirstCheck(t *testing.T) {
 // TestRun_StopsOnShutdown stops a runner while its job runs: Run waits for the job, and the lease
 // is released.
 func TestRun_StopsOnShutdown(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		begun, ended := make(chan struct{}), false
 		s := start(t, d, Job{Name: "tidy", Every: 5 * time.Second, Run: func(ctx context.Context) error {
 			close(begun)
@@ -184,9 +157,7 @@ func TestRun_StopsBeforeStart(t *testing.T) {
 		return nil
 	})}}
 	for range 2 {
-		if err := r.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, r.Run(ctx))
 	}
 }
 

@@ -7,21 +7,18 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 )
 
 // TestServing_FindsNodesThatRunJobs: a node serves that begins a run during the look; earlier runs do
 // not count, also not those of a clock that was ahead.
 func TestServing_FindsNodesThatRunJobs(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)
 		r.Node = "box/7"
 		pauses := 0
 		idle := func(context.Context, time.Duration) error { pauses++; return nil }
-		busy := func(ctx context.Context, _ time.Duration) error {
-			_, err := r.RunNow(ctx, quarterly(noop))
-			return err
-		}
+		busy := func(ctx context.Context, _ time.Duration) error { return errstest.Of(r.RunNow(ctx, quarterly(noop))) }
 		want := func(when, node string, pause func(context.Context, time.Duration) error) {
 			t.Helper()
 			if got, err := Serving(t.Context(), d, pause); err != nil || got != node {

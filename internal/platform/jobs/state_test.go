@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // stateOf returns the state of the job as the operator sees it.
@@ -23,8 +24,7 @@ func stateOf(t *testing.T, r *Runner, job Job) State {
 }
 
 func TestState_RecordsOutcome(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)
 		r.Node = "box/7"
 		job := quarterly(noop)
@@ -52,9 +52,7 @@ func TestState_RecordsOutcome(t *testing.T) {
 		}
 		job.Run = noop
 		c.set(15 * time.Minute)
-		if _, err := r.Try(t.Context(), job); err != nil {
-			t.Error(err)
-		}
+		must.Value(r.Try(t.Context(), job))(t)
 		if s := stateOf(t, r, job); s.Error != nil || !s.BeganAt.Equal(noon.Add(15*time.Minute)) {
 			t.Errorf("after a successful run: %+v", s)
 		}
@@ -63,8 +61,7 @@ func TestState_RecordsOutcome(t *testing.T) {
 
 // TestRunNow_RunsAJob runs a job that is not due, but not while another node runs it.
 func TestRunNow_RunsAJob(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)
 		runs := 0
 		job := quarterly(func(context.Context) error { runs++; return nil })

@@ -12,10 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/outbound/outboundtest"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // anywhere lets everything through.
@@ -155,16 +154,14 @@ func TestClient_ChecksTheDialedAddress(t *testing.T) {
 		"[fe80::1%eth0]:80":      "fe80::1",
 		"[::ffff:a00:1%eth0]:80": "10.0.0.1",
 	} {
-		t.Run(address, func(t *testing.T) {
-			got := ""
-			judge := func(a netip.Addr) bool {
-				got = a.String()
-				return true
-			}
-			if err := guard(judge)(t.Context(), "tcp", address, nil); err != nil || got != want {
-				t.Errorf("%s is judged as %q, want %s: %v", address, got, want, err)
-			}
-		})
+		got := ""
+		judge := func(a netip.Addr) bool {
+			got = a.String()
+			return true
+		}
+		if err := guard(judge)(t.Context(), "tcp", address, nil); err != nil || got != want {
+			t.Errorf("%s is judged as %q, want %s: %v", address, got, want, err)
+		}
 	}
 	for _, address := range []string{"", "192.0.2.1", "example.com:80", "/run/socket"} {
 		if err := guard(anywhere)(t.Context(), "tcp", address, nil); !errors.Is(err, ErrRefused) {
@@ -237,9 +234,7 @@ func TestClient_SendsMinimalHeaders(t *testing.T) {
 		must.Value(get(t, client, n.URL("a.public.test", "/first")))(t)
 	}
 	only := http.Header{"User-Agent": {"Bot/1.0"}, "Connection": {"close"}}
-	if diff := cmp.Diff([]http.Header{only, only, only, only}, seen); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, []http.Header{only, only, only, only}, seen, "seen")
 }
 
 func TestClient_RefusesALongHeader(t *testing.T) {

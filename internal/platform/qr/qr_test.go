@@ -19,6 +19,7 @@ import (
 	"rsc.io/qr/coding"
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
@@ -76,9 +77,7 @@ func TestRender_IsReadBack(t *testing.T) {
 				if code, err := New(text, &s); err != nil || code.Modules() != 17+4*int(version) {
 					t.Fatalf("version %d: %d modules, %v", version, code.Modules(), err)
 				}
-				if err := s.Verify(text); err != nil {
-					t.Errorf("version %d: %v", version, err)
-				}
+				must.NoError(t, s.Verify(text))
 				if folder != "" {
 					writeSample(t, filepath.Join(folder, fmt.Sprintf("%s-%t-%d", c.level, c.hasLogo, version)), text,
 						&s)
@@ -204,9 +203,7 @@ func TestRender_RefusesTooLongText(t *testing.T) {
 	t.Parallel()
 	s := Default()
 	s.Level = High
-	if _, err := New(sampleText(1273), &s); err != nil {
-		t.Error(err)
-	}
+	must.Value(New(sampleText(1273), &s))(t)
 	if _, err := New(sampleText(1274), &s); err == nil {
 		t.Error("a text of 1,274 bytes was encoded at level HIGH")
 	}
@@ -240,13 +237,10 @@ func TestChange_RefusesUnreadableStyles(t *testing.T) {
 			c.Foreground, c.Background = optional.Set(new("#ffffff")), optional.Set(new("#000000"))
 		}), "foreground"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := c.change.Apply(Default())
-			if !errs.Is(err, errs.InvalidInput) || strings.Join(errs.From(err).Field, ".") != c.field {
-				t.Errorf("got %v at %v", err, errs.From(err).Field)
-			}
-		})
+		_, err := c.change.Apply(Default())
+		if !errs.Is(err, errs.InvalidInput) || strings.Join(errs.From(err).Field, ".") != c.field {
+			t.Errorf("%s: got %v at %v", name, err, errs.From(err).Field)
+		}
 	}
 }
 
@@ -293,27 +287,22 @@ func TestLogo_RefusesBeforeDecoding(t *testing.T) {
 		"SVG":           {[]byte("<svg/>"), "PNG or JPEG"},
 		"GIF":           {[]byte("GIF89a\x01\x00\x01\x00"), "PNG or JPEG"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			style := Default()
-			style.Level = High
-			err := checkLogo(c.logo)
-			if err == nil {
-				style = style.WithLogo(c.logo)
-				err = style.Verify("https://go.example/abc")
-			}
-			if !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
-			}
-		})
+		style := Default()
+		style.Level = High
+		err := checkLogo(c.logo)
+		if err == nil {
+			style = style.WithLogo(c.logo)
+			err = style.Verify("https://go.example/abc")
+		}
+		if !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
 	}
-	for name, logo := range map[string][]byte{
+	for _, logo := range map[string][]byte{
 		"PNG": encodePNG(t, checkered(1024)), "JPEG": baseline.Bytes(),
 		"one pixel": encodePNG(t, image.NewGray(image.Rect(0, 0, 1, 1))),
 	} {
-		if err := checkLogo(logo); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.NoError(t, checkLogo(logo))
 	}
 }
 
@@ -322,9 +311,7 @@ func TestStyle_VerifyReadsImages(t *testing.T) {
 	t.Parallel()
 	s := Default()
 	s.Foreground = s.Background // check refuses it
-	if err := s.Verify("https://go.example/abc"); !errs.Is(err, errs.InvalidInput) {
-		t.Errorf("an empty image gives %v", err)
-	}
+	errstest.Want(t, errs.InvalidInput, "an empty image")(s.Verify("https://go.example/abc"))
 }
 
 func FuzzChange_RendersOrRefuses(f *testing.F) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
@@ -65,17 +66,13 @@ func TestRenderer_DoesOneThingAtATime(t *testing.T) {
 	for name, call := range map[string]func(context.Context) error{
 		"check": func(ctx context.Context) error { return r.Verify(ctx, "owner", free, &s, "https://go.example/abc") },
 		"image": func(ctx context.Context) error {
-			_, err := r.Render(ctx, "owner", "https://go.example/abc", &s, PNG)
-			return err
+			return errstest.Of(r.Render(ctx, "owner", "https://go.example/abc", &s, PNG))
 		},
 	} {
-		if err := call(ended); !errs.Is(err, errs.Unavailable) {
-			t.Errorf("%s beside another: %v", name, err)
-		}
+		errstest.Want(t, errs.Unavailable, "%s beside another", name)(call(ended))
 	}
-	if _, err := r.Render(ended, "owner", "https://go.example/abc", &s, SVG); !errs.Is(err, errs.Unavailable) {
-		t.Errorf("a document beside another: %v", err)
-	}
+	errstest.Want(t, errs.Unavailable, "a document beside another")(
+		r.Render(ended, "owner", "https://go.example/abc", &s, SVG))
 	leave()
 	image := must.Value(r.Render(t.Context(), "owner", "https://go.example/abc", &s, PNG))(t)
 	leave = must.Value(r.gate.Enter(t.Context(), "busy", 1))(t)
@@ -83,9 +80,7 @@ func TestRenderer_DoesOneThingAtATime(t *testing.T) {
 		!bytes.Equal(again, image) {
 		t.Errorf("the same image: %v", err)
 	}
-	if _, err := r.Render(ended, "owner", "https://go.example/abd", &s, PNG); !errs.Is(err, errs.Unavailable) {
-		t.Errorf("another text: %v", err)
-	}
+	errstest.Want(t, errs.Unavailable, "another text")(r.Render(ended, "owner", "https://go.example/abd", &s, PNG))
 	leave()
 	must.Value(r.Render(t.Context(), "owner", "https://go.example/abc", &s, PNG))(t)
 }

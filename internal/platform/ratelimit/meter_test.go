@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
@@ -48,9 +49,7 @@ func TestMeter_AllowsExactlyTheRate(t *testing.T) {
 		if allowed.Load() != attempts {
 			t.Errorf("%d allowed, want %d", allowed.Load(), attempts)
 		}
-		if _, err := m.Spend(t.Context(), rate, "another subject", 1); err != nil {
-			t.Errorf("another subject: %v", err)
-		}
+		must.Value(m.Spend(t.Context(), rate, "another subject", 1))(t) // another subject
 	}
 }
 
@@ -108,9 +107,7 @@ func TestMeter_CountsOnTheNodeWithoutRedis(t *testing.T) {
 				t.Fatalf("attempt %d: %+v: %v", i, a, err)
 			}
 		}
-		if _, err := m.Spend(t.Context(), rate, "subject", 1); !errs.Is(err, errs.RateLimited) {
-			t.Errorf("once more: %v", err)
-		}
+		errstest.Want(t, errs.RateLimited, "once more")(m.Spend(t.Context(), rate, "subject", 1))
 		*now = now.Add(2 * time.Minute)
 	}
 }
@@ -148,9 +145,7 @@ func TestLimiter_CountsAttemptsOfClientsWhoHaveGone(t *testing.T) {
 			l.Refund(gone, must.Value(l.ChargeAll(gone, Counter{once, subject}))(t)...)
 		}
 		must.NoError(t, l.Charge(t.Context(), once, subject))
-		if err := l.Charge(gone, once, subject); !errs.Is(err, errs.RateLimited) {
-			t.Errorf("the second attempt: %v", err)
-		}
+		errstest.Want(t, errs.RateLimited, "the second attempt")(l.Charge(gone, once, subject))
 	})
 }
 
@@ -176,20 +171,18 @@ func TestLimiter_RefundsWhereItCharged(t *testing.T) {
 			"in Redis, window ended":    {up, up, up, end, false},
 			"without, window ended":     {down, down, down, end, false},
 		} {
-			t.Run(name, func(t *testing.T) {
-				subject := Counter{once, id.New(id.Account)}
-				charged := must.Value(c.charge.ChargeAll(t.Context(), subject))(t)
-				if c.end != nil {
-					c.end(c.charge, subject.Subject)
+			subject := Counter{once, id.New(id.Account)}
+			charged := must.Value(c.charge.ChargeAll(t.Context(), subject))(t)
+			if c.end != nil {
+				c.end(c.charge, subject.Subject)
+			}
+			c.refund.Refund(t.Context(), charged...)
+			for i, refused := range []bool{c.refused, true} {
+				if err := c.then.Charge(t.Context(), once, subject.Subject); errs.Is(err,
+					errs.RateLimited) != refused {
+					t.Errorf("%s: attempt %d: %v", name, i+1, err)
 				}
-				c.refund.Refund(t.Context(), charged...)
-				for i, refused := range []bool{c.refused, true} {
-					if err := c.then.Charge(t.Context(), once, subject.Subject); errs.Is(err,
-						errs.RateLimited) != refused {
-						t.Errorf("attempt %d: %v", i+1, err)
-					}
-				}
-			})
+			}
 		}
 	})
 }

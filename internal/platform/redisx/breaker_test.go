@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/faulttest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
@@ -37,12 +38,8 @@ func TestProtect_BoundsCommandsOfAnUnreachableRedis(t *testing.T) {
 			}
 			began = time.Now()
 			for range 100 {
-				if err := k.Get(t.Context(), "key").Err(); !errs.Is(err, errs.Unavailable) {
-					t.Errorf("a command returns %v", err)
-				}
-				if _, err := k.Pipeline().Exec(t.Context()); err != nil {
-					t.Errorf("an empty pipeline returns %v", err)
-				}
+				errstest.Want(t, errs.Unavailable, "a command")(k.Get(t.Context(), "key").Err())
+				must.Value(k.Pipeline().Exec(t.Context()))(t) // an empty pipeline
 			}
 			if took := time.Since(began); took > time.Second {
 				t.Errorf("100 commands took %s while the breaker is open", took)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/faulttest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
@@ -72,9 +73,8 @@ func TestProtect_NoticesRefusedWrites(t *testing.T) {
 			polltest.Until(t, state+" is explained", func() bool {
 				return strings.HasSuffix(redisx.Explain(k.Ready(t.Context())), "("+state+")")
 			})
-			if err := write(t, k); !errs.Is(err, errs.Unavailable) {
-				t.Errorf("%s, %s: a write while the circuit breaker is open returns %v", state, way, err)
-			}
+			errstest.Want(t, errs.Unavailable, "%s, %s: a write while the circuit breaker is open", state, way)(
+				write(t, k))
 			server.Do(t, c.end)
 			polltest.Until(t, "writes work again", func() bool { return write(t, k) == nil })
 			must.NoError(t, k.Close())

@@ -44,9 +44,7 @@ func TestClose_TwiceIsHarmless(t *testing.T) {
 func TestReady_ReportsOutage(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		if err := k.Ready(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, k.Ready(t.Context()))
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := k.Ready(gone); err == nil {
@@ -67,9 +65,7 @@ func TestReady_NeedsTheWholeCluster(t *testing.T) {
 		t.Parallel()
 		c := dbtest.NewCluster(t, 3, 0, 500*time.Millisecond)
 		k := dbtest.Redis(t, c.URL)
-		if err := k.Ready(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, k.Ready(t.Context()))
 		must.NoError(t, k.UniversalClient.(*redis.ClusterClient).ForEachMaster(t.Context(),
 			func(ctx context.Context, master *redis.Client) error { return master.ClusterDelSlots(ctx, 1).Err() }))
 		polltest.Until(t, "a slot without a node is reported", func() bool {
@@ -80,9 +76,7 @@ func TestReady_NeedsTheWholeCluster(t *testing.T) {
 		t.Parallel()
 		c := dbtest.NewCluster(t, 3, 0, 500*time.Millisecond)
 		k := dbtest.Redis(t, c.URL)
-		if err := k.Ready(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.NoError(t, k.Ready(t.Context()))
 		c.KillMaster(t, "key")
 		if err := k.Ready(t.Context()); err == nil {
 			t.Error("ready without a master")
@@ -117,9 +111,7 @@ func TestClient_RespectsDeadlines(t *testing.T) {
 		if err == nil || time.Since(began) > 10*time.Second {
 			t.Errorf("returned after %s: %v", time.Since(began), err)
 		}
-		if err := k.Ready(t.Context()); err != nil {
-			t.Errorf("the client afterwards: %v", err)
-		}
+		must.NoError(t, k.Ready(t.Context())) // the client afterwards
 	})
 }
 

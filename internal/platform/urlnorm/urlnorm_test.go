@@ -73,59 +73,40 @@ func TestCanonical_Normalizes(t *testing.T) {
 		{"R1 keeps what belongs to emoji", "http://a.example/\u2764\ufe0f", "http://a.example/%E2%9D%A4%EF%B8%8F"},
 		{"R1 keeps invisible characters inside", "http://a.example/a\u200bb", "http://a.example/a%E2%80%8Bb"},
 		{"R1 allows the replacement character", "http://a.example/\ufffd", "http://a.example/%EF%BF%BD"},
-		{"R1 allows an encoded control character", "http://a.example/%0d%0A%00", "http://a.example/%0D%0A%00"},
 
 		{"R2 any case", "hTTpS://a.example", "https://a.example/"},
 		{"R2 at sign in the path", "http://a.example/@b", "http://a.example/@b"},
-		{"R2 at sign in a query without a path", "http://a.example?@b", "http://a.example/?@b"},
 		{"R2 at sign in the fragment", "http://a.example#@b", "http://a.example/"},
-		{"R2 backslash in the fragment", `http://a.example#\`, "http://a.example/"},
-		{"R2 an encoded backslash is no backslash", "http://a.example/%5c", "http://a.example/%5C"},
 
 		{"R3 non-transitional", "http://straße.example", "http://xn--strae-oqa.example/"},
-		{"R3 final sigma", "http://ΣΊΓΜΑΣ.example", "http://xn--kxaef0b6ae.example/"},
 		{"R3 final sigma as such", "http://σίγμας.example", "http://xn--kxaef0b5ab.example/"},
 		{"R3 combining accent", "http://bu\u0308cher.example", "http://xn--bcher-kva.example/"},
 		{"R3 punycode in upper case", "http://XN--BCHER-KVA.example", "http://xn--bcher-kva.example/"},
 		{"R3 emoji", "http://i❤.example", "http://xn--i-7iq.example/"},
-		{"R3 symbol that maps to a Hebrew letter", "http://ℵ.example", "http://xn--4db.example/"},
 		{"R3 right to left", "http://אבג.example", "http://xn--4dbcd.example/"},
 		{"R3 soft hyphen is ignored", "http://exam\u00adple.com", "http://example.com/"},
-		{"R3 Kelvin sign", "http://\u212a.example", "http://k.example/"},
 		{"R3 underscore", "http://_dmarc.a_b.example", "http://_dmarc.a_b.example/"},
 		{"R3 hyphens anywhere", "http://r3---sn-4g5e.-a-.example", "http://r3---sn-4g5e.-a-.example/"},
-		{"R3 single label", "http://LOCALHOST:8080", "http://localhost:8080/"},
 		{"R3 long label", "http://" + strings.Repeat("a", 63) + ".example",
 			"http://" + strings.Repeat("a", 63) + ".example/"},
 		{"R3 253 characters and a dot", "http://" + strings.Repeat("a.", 126) + "b./",
 			"http://" + strings.Repeat("a.", 126) + "b/"},
-		{"R3 trailing dot before a port", "http://a.example.:81", "http://a.example:81/"},
 		{"R3 full-width dots", "http://a．b｡c。", "http://a.b.c/"},
-		{"R3 IPv4", "http://127.0.0.1", "http://127.0.0.1/"},
-		{"R3 IPv4 with a dot", "http://127.0.0.1.", "http://127.0.0.1/"},
 		{"R3 IPv4 full-width", "http://１２７.０.０.１", "http://127.0.0.1/"},
 		{"R3 digits before the last label", "http://1.2.3.4.example", "http://1.2.3.4.example/"},
 		{"R3 hexadecimal-looking label", "http://a.0xg", "http://a.0xg/"},
-		{"R3 label that starts with digits", "http://a.1st", "http://a.1st/"},
 		{"R3 IPv6 compression", "http://[0:0:1:0:0:0:0:0]", "http://[0:0:1::]/"},
 		{"R3 IPv6 single zero group", "http://[1:2:3:0:5:6:7:8]", "http://[1:2:3:0:5:6:7:8]/"},
-		{"R3 IPv6 leading zeros", "http://[2001:0DB8::0001]:8080/", "http://[2001:db8::1]:8080/"},
 		{"R3 IPv4-mapped in hexadecimal", "http://[::FFFF:7f00:1]/", "http://[::ffff:127.0.0.1]/"},
-		{"R3 IPv4-mapped in decimals", "http://[::ffff:127.0.0.1]/", "http://[::ffff:127.0.0.1]/"},
-		{"R3 other embedded IPv4", "http://[64:ff9b::127.0.0.1]/", "http://[64:ff9b::7f00:1]/"},
 
 		{"R4 the other scheme's port", "https://a.example:80", "https://a.example:80/"},
-		{"R4 default of https", "https://a.example:443", "https://a.example/"},
 		{"R4 many zeros", "http://a.example:" + strings.Repeat("0", 99) + "81", "http://a.example:81/"},
-		{"R4 highest", "http://a.example:65535", "http://a.example:65535/"},
 		{"R4 empty for IPv6", "http://[::1]:", "http://[::1]/"},
 
 		{"R5 a single pass", "http://a.example/%2541?%2541", "http://a.example/%2541?%2541"},
 		{"R5 lone percent", "http://a.example/%?%", "http://a.example/%25?%25"},
-		{"R5 short triplet", "http://a.example/%4", "http://a.example/%254"},
 		{"R5 percent before a triplet", "http://a.example/%%41", "http://a.example/%25A"},
 		{"R5 no triplet arises by decoding", "http://a.example/%4%31", "http://a.example/%2541"},
-		{"R5 not hexadecimal", "http://a.example/%4g%zz", "http://a.example/%254g%25zz"},
 		{"R5 reserved ones stay", "http://a.example/%2f%3F%23?%26%3d%2b", "http://a.example/%2F%3F%23?%26%3D%2B"},
 		{"R5 all unreserved", "http://a.example/%2D%2E%5f%7e%30%5A%7a", "http://a.example/-._~0Zz"},
 		{"R5 in a query key", "http://a.example/?%62=1&%61=2", "http://a.example/?a=2&b=1"},
@@ -134,34 +115,21 @@ func TestCanonical_Normalizes(t *testing.T) {
 		{"R6 question mark and slash in a query", "http://a.example/?a=b?c/d", "http://a.example/?a=b?c/d"},
 		{"R6 space", "http://a.example/a b?c d", "http://a.example/a%20b?c%20d"},
 		{"R6 no NFC", "http://a.example/e\u0301", "http://a.example/e%CC%81"},
-		{"R6 an encoded and a raw bracket", "http://a.example/[%5b", "http://a.example/%5B%5B"},
 
 		{"R7 encoded dots", "http://a.example/a/%2e%2E/b/%2e/c/.%2e", "http://a.example/b"},
 		{"R7 three dots are a name", "http://a.example/.../..a/a..", "http://a.example/.../..a/a.."},
-		{"R7 trailing dot", "http://a.example/a/.", "http://a.example/a"},
-		{"R7 trailing dots", "http://a.example/a/b/..", "http://a.example/a"},
 		{"R7 far above the root", "http://a.example/a/../../../b", "http://a.example/b"},
-		{"R7 only dots", "http://a.example/..", "http://a.example/"},
-		{"R7 twice encoded dots", "http://a.example/a/%252e%252e/b", "http://a.example/a/%252e%252e/b"},
 		{"R7 an encoded slash makes no segment", "http://a.example/a/..%2fb", "http://a.example/a/..%2Fb"},
-		{"R7 not in a query", "http://a.example/?a/../b", "http://a.example/?a/../b"},
 
 		{"R8 after R7", "http://a.example/a//b/..//../c", "http://a.example/a/c"},
-		{"R8 an encoded slash stays", "http://a.example/a/%2f/b", "http://a.example/a/%2F/b"},
 		{"R8 not in a query", "http://a.example/?a//b", "http://a.example/?a//b"},
-		{"R8 at the start", "http://a.example//b", "http://a.example/b"},
 
 		{"R9 many slashes", "http://a.example/a///", "http://a.example/a"},
-		{"R9 before a fragment", "http://a.example/a/#b", "http://a.example/a"},
-		{"R9 not in a query", "http://a.example/a?b/", "http://a.example/a?b/"},
 
-		{"R10 empty query", "http://a.example/a?", "http://a.example/a"},
 		{"R10 only ampersands", "http://a.example/a?&&", "http://a.example/a"},
-		{"R10 second question mark", "http://a.example/a??b", "http://a.example/a??b"},
 		{"R10 equals sign alone", "http://a.example/a?=", "http://a.example/a?="},
 		{"R10 empty value stays", "http://a.example/a?k=&k", "http://a.example/a?k=&k"},
 		{"R10 semicolon does not split", "http://a.example/a?b=1;a=2", "http://a.example/a?b=1;a=2"},
-		{"R10 an encoded ampersand does not split", "http://a.example/a?b%26a", "http://a.example/a?b%26a"},
 
 		{"R11 a key before its extension", "http://a.example/?a-b&a=1", "http://a.example/?a=1&a-b"},
 		{"R11 by the encoded key", "http://a.example/?~=1&é=2", "http://a.example/?%C3%A9=2&~=1"},
@@ -169,23 +137,18 @@ func TestCanonical_Normalizes(t *testing.T) {
 		{"R11 stable among many", "http://a.example/?" + strings.Repeat("b=9&b=1&", 20) + "a",
 			"http://a.example/?a" + strings.Repeat("&b=9&b=1", 20)},
 
-		{"R12 empty", "http://a.example/a#", "http://a.example/a"},
 		{"R12 second hash", "http://a.example/a#b#c", "http://a.example/a"},
 		{"R12 right after the host", "http://a.example#/b?c", "http://a.example/"},
-		{"R12 an encoded hash is none", "http://a.example/a%23b", "http://a.example/a%23b"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			u, err := urlnorm.Canonical(tt.raw)
-			if err != nil {
-				t.Fatalf("Canonical(%q): %v", tt.raw, err)
-			}
-			if u.String() != tt.want {
-				t.Errorf("Canonical(%q) = %q, want %q", tt.raw, u, tt.want)
-			}
-			checkProperties(t, tt.raw)
-		})
+		u, err := urlnorm.Canonical(tt.raw)
+		if err != nil {
+			t.Fatalf("%s: Canonical(%q): %v", tt.name, tt.raw, err)
+		}
+		if u.String() != tt.want {
+			t.Errorf("%s: Canonical(%q) = %q, want %q", tt.name, tt.raw, u, tt.want)
+		}
+		checkProperties(t, tt.raw)
 	}
 }
 
@@ -198,125 +161,69 @@ func TestCanonical_RefusesBadURLs(t *testing.T) {
 		{"control character in the fragment", "http://a.example/#a\x01b", "R1"},
 		{"DEL", "http://a.example/\x7f", "R1"},
 		{"line separator", "http://a.example/\u2028b", "R1"},
-		{"paragraph separator in the fragment", "http://a.example/#a\u2029b", "R1"},
-		{"DEL at the end", "http://a.example/a\x7f", "R1"},
-		{"C1", "http://a.example/\u0085a", "R1"},
 		{"last C1", "http://a.example/#\u009f", "R1"},
 		{"invalid UTF-8", "http://a.example/\xff", "R1"},
-		{"surrogate", "http://a.example/\xed\xa0\x80", "R1"},
 		{"overlong", "http://a.example/\xc0\xaf", "R1"},
-		{"cut short", "http://a.example/\xc3", "R1"},
 
 		{"only spaces", "   ", "R2"},
-		{"one slash", "http:/a.example", "R2"},
 		{"backslashes for slashes", `http:\\a.example`, "R2"},
-		{"space in the scheme", "http ://a.example", "R2"},
-		{"scheme alone", "http", "R2"},
-		{"byte order mark inside", "http\ufeff://a.example", "R2"},
-		{"long s", "http\u017f://a.example", "R2"},
 		{"another scheme", "httpx://a.example", "R2"},
 		{"empty userinfo", "http://@a.example", "R2"},
-		{"two at signs", "http://a@b@c.example", "R2"},
 		{"backslash decoy", `http://good.example\@evil.example`, "R2"},
-		{"backslash in the path", `http://a.example/a\b`, "R2"},
-		{"backslash in the host", `http://a.example\b?c`, "R2"},
 
 		{"no host", "http://", "R3"},
-		{"three slashes", "http:///a", "R3"},
-		{"query at once", "http://?a", "R3"},
-		{"port alone", "http://:80/", "R3"},
 		{"percent-encoded host", "http://%61.example", "R3"},
-		{"full-width percent sign", "http://％41.example", "R3"},
 		{"full-width at sign", "http://a＠b.example", "R3"},
-		{"full-width colon", "http://a.example：80", "R3"},
-		{"full-width slash", "http://a.example／b", "R3"},
 		{"character that maps to a slash", "http://a℀b.example", "R3"},
 		{"two trailing dots", "http://a.example..", "R3"},
-		{"two trailing dots, one full-width", "http://a.example。.", "R3"},
-		{"leading dot", "http://.a.example", "R3"},
-		{"ellipsis", "http://a…b", "R3"},
-		{"only a soft hyphen", "http://\u00ad/", "R3"},
 		{"dot before a soft hyphen", "http://a.\u00ad/", "R3"},
 		{"label too long", "http://" + strings.Repeat("a", 64) + ".example", "R3"},
 		{"label too long in punycode", "http://" + strings.Repeat("é", 63) + ".example", "R3"},
 		{"name too long", "http://" + strings.Repeat("a.", 127) + "b", "R3"},
 		{"name too long to convert", "http://a" + strings.Repeat("\u00ad", 600) + "b", "R3"},
-		{"star", "http://*.example", "R3"},
-		{"comma", "http://a,b.example", "R3"},
 		{"unassigned character", "http://a\u0378.example", "R3"},
 		{"replacement character", "http://a\ufffd.example", "R3"},
-		{"private use", "http://a\ue000.example", "R3"},
-		{"right-to-left override", "http://a\u202eb.example", "R3"},
 		{"mixed directions", "http://aא.example", "R3"},
-		{"symbol that maps to a letter of the other direction", "http://aℵb.example", "R3"},
-		{"the same at the end", "http://1ℸ.example", "R3"},
 		{"leading combining mark", "http://\u0301a.example", "R3"},
 		{"joiner out of context", "http://a\u200db.example", "R3"},
 		{"empty punycode", "http://xn--.example", "R3"},
-		{"empty punycode at the end", "http://a.xn--/", "R3"},
-		{"broken punycode", "http://xn--a-.example", "R3"},
 		{"punycode of ASCII", "http://xn--abc-.example", "R3"},
 		{"punycode of an upper-case letter", "http://xn--dca.example", "R3"},
-		{"punycode that overflows", "http://xn--99999999.example", "R3"},
-		{"punycode of a full-width letter", "http://xn--mi7c.example", "R3"},
 		{"punycode of text that is not NFC", "http://xn--a-xbb.example", "R3"},
-		{"punycode of a leading combining mark", "http://xn--ksa.example", "R3"},
-		{"punycode of a joiner out of context", "http://xn--xy-m1t.example", "R3"},
-		{"punycode of an unassigned character", "http://xn--zva.example", "R3"},
-		{"punycode of the replacement character", "http://xn--zn7c.example", "R3"},
-		{"punycode of mixed directions", "http://xn--a-zhc.example", "R3"},
 		{"punycode with letters outside ASCII", "http://xn--é-.example", "R3"},
 		{"disguised punycode with letters outside ASCII", "http://ｘn--é-.example", "R3"},
 
 		{"two numbers", "http://127.1/", "R3"},
 		{"zero", "http://0/", "R3"},
-		{"five numbers", "http://1.2.3.4.5/", "R3"},
 		{"leading zero", "http://127.0.0.01/", "R3"},
 		{"hexadecimal", "http://0x7f.0.0.1/", "R3"},
-		{"hexadecimal last", "http://a.0x1F/", "R3"},
-		{"hexadecimal without digits", "http://a.0X/", "R3"},
-		{"hexadecimal dword", "http://0x7f000001/", "R3"},
 		{"name that ends in a number", "http://example.123/", "R3"},
-		{"number with a trailing dot", "http://2130706433./", "R3"},
 		{"circled digits", "http://①②⑦.⓪.⓪.08/", "R3"},
 		{"IPv6 zone without a percent escape", "http://[fe80::1%eth0]/", "R3"},
 		{"IPv6 without brackets", "http://2001:db8::1/", "R3"},
 		{"IPv6 bracket left open", "http://[::1/", "R3"},
-		{"IPv6 empty", "http://[]/", "R3"},
-		{"IPv6 nested", "http://[[::1]]/", "R3"},
 		{"IPv6 with text after it", "http://[::1]a/", "R3"},
-		{"IPv6 with text before it", "http://a[::1]/", "R3"},
 		{"IPv4 in brackets", "http://[127.0.0.1]/", "R3"},
-		{"IPv6 five digits", "http://[::12345]/", "R3"},
-		{"IPv6 in full-width", "http://[：：１]/", "R3"},
 		{"IPvFuture", "http://[v1.a]/", "R3"},
 
 		{"port zeros", "http://a.example:000", "R4"},
 		{"port sign", "http://a.example:+80", "R4"},
-		{"port minus", "http://a.example:-1", "R4"},
-		{"port underscore", "http://a.example:8_0", "R4"},
-		{"port space", "http://a.example: 80", "R4"},
-		{"port hexadecimal", "http://a.example:0x50", "R4"},
 		{"port huge", "http://a.example:99999999999999999999", "R4"},
-		{"port full-width", "http://a.example:８０", "R4"},
 		{"two ports", "http://a.example:80:80", "R4"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			u, err := urlnorm.Canonical(tt.raw)
-			refused, ok := errors.AsType[*urlnorm.Error](err)
-			if !ok {
-				t.Fatalf("Canonical(%q) = %q, %v, want an Error", tt.raw, u, err)
-			}
-			if refused.Rule != tt.rule {
-				t.Errorf("Canonical(%q) breaks %s, want %s", tt.raw, refused.Rule, tt.rule)
-			}
-			if !strings.HasSuffix(refused.Reason, ".") || !strings.Contains(refused.Error(), refused.Reason) {
-				t.Errorf("reason %q is not a sentence for users", refused.Reason)
-			}
-			checkHeaderSafe(t, urlnorm.Location(tt.raw))
-		})
+		u, err := urlnorm.Canonical(tt.raw)
+		refused, ok := errors.AsType[*urlnorm.Error](err)
+		if !ok {
+			t.Fatalf("%s: Canonical(%q) = %q, %v, want an Error", tt.name, tt.raw, u, err)
+		}
+		if refused.Rule != tt.rule {
+			t.Errorf("%s: Canonical(%q) breaks %s, want %s", tt.name, tt.raw, refused.Rule, tt.rule)
+		}
+		if !strings.HasSuffix(refused.Reason, ".") || !strings.Contains(refused.Error(), refused.Reason) {
+			t.Errorf("%s: reason %q is not a sentence for users", tt.name, refused.Reason)
+		}
+		checkHeaderSafe(t, urlnorm.Location(tt.raw))
 	}
 }
 
@@ -340,14 +247,11 @@ func TestCanonical_BoundsLength(t *testing.T) {
 		{"nothing but dots", fill(8000, "../"), true},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := urlnorm.Canonical(tt.raw)
-			if got := err == nil; got != tt.ok {
-				t.Fatalf("Canonical of %d bytes: %v", len(tt.raw), err)
-			}
-			checkProperties(t, tt.raw)
-		})
+		_, err := urlnorm.Canonical(tt.raw)
+		if got := err == nil; got != tt.ok {
+			t.Fatalf("%s: Canonical of %d bytes: %v", tt.name, len(tt.raw), err)
+		}
+		checkProperties(t, tt.raw)
 	}
 }
 
@@ -366,16 +270,14 @@ func TestURL_Accessors(t *testing.T) {
 		{"http://bücher.example", "xn--bcher-kva.example", 80},
 	}
 	for _, tt := range tests {
-		t.Run(tt.raw, func(t *testing.T) {
-			u, err := urlnorm.Canonical(tt.raw)
-			if err != nil {
-				t.Errorf("Canonical(%q): %v", tt.raw, err)
-				return
-			}
-			if u.Host() != tt.host || u.Port() != tt.port {
-				t.Errorf("Canonical(%q): host %q, port %d, want %q, %d", tt.raw, u.Host(), u.Port(), tt.host, tt.port)
-			}
-		})
+		u, err := urlnorm.Canonical(tt.raw)
+		if err != nil {
+			t.Errorf("Canonical(%q): %v", tt.raw, err)
+			continue
+		}
+		if u.Host() != tt.host || u.Port() != tt.port {
+			t.Errorf("Canonical(%q): host %q, port %d, want %q, %d", tt.raw, u.Host(), u.Port(), tt.host, tt.port)
+		}
 	}
 }
 
@@ -397,13 +299,10 @@ func TestLocation_IsASCII(t *testing.T) {
 		{"refused host, but safe", "http://é\u0378/", "http://%C3%A9%CD%B8/"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			if got := urlnorm.Location(tt.raw); got != tt.want {
-				t.Errorf("Location(%q) = %q, want %q", tt.raw, got, tt.want)
-			}
-			checkProperties(t, tt.raw)
-		})
+		if got := urlnorm.Location(tt.raw); got != tt.want {
+			t.Errorf("%s: Location(%q) = %q, want %q", tt.name, tt.raw, got, tt.want)
+		}
+		checkProperties(t, tt.raw)
 	}
 }
 
@@ -517,27 +416,3 @@ func FuzzHost(f *testing.F) {
 }
 
 func notASCII(r rune) bool { return r >= utf8.RuneSelf }
-
-func BenchmarkCanonical(b *testing.B) {
-	for _, bb := range []struct{ name, raw string }{
-		{"plain", "https://example.com/blog/2024/post"},
-		{"query", "HTTPS://Example.com:443/a/./b/../c/?utm_source=spring&utm_medium=email&id=123&q=a%20b#top"},
-		{"encoded", "https://example.com/é/ü?q=日本語&r=%e3%81%82"},
-		{"idn", "https://bücher.example/a?b=c"},
-		{"8KiB query", "https://example.com/?" + strings.Repeat("b=1&a=2&", 1000)},
-	} {
-		b.Run(bb.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				must.Value(urlnorm.Canonical(bb.raw))(b)
-			}
-		})
-	}
-}
-
-func BenchmarkLocation(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		urlnorm.Location("https://example.com/blog/2024/post?utm_source=spring#top")
-	}
-}

@@ -9,64 +9,45 @@ import (
 func TestLine_RefusesInvisibleText(t *testing.T) {
 	t.Parallel()
 	for name, in := range map[string]string{
-		"zero-width space":            "\u200b",
-		"word joiner":                 "\u2060",
-		"soft hyphen":                 "\u00ad",
-		"Hangul filler":               "\u3164",
-		"half-width Hangul filler":    "\uffa0",
-		"Hangul jungseong filler":     "\u1160",
-		"blank Braille pattern":       "\u2800\u2800",
-		"byte order mark":             "\ufeff",
-		"tag characters":              "\U000e0001\U000e0041\U000e007f",
-		"flag tags without a flag":    "\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
-		"joiners":                     "\u200d\u200c",
-		"direction marks":             "\u200e\u200f\u061c",
-		"variation selectors":         "\ufe0f\U000e0100",
-		"combining grapheme joiner":   "\u034f",
-		"Mongolian vowel separator":   "\u180e",
-		"unassigned ignorable":        "\U000e0fff",
-		"mixed with spaces":           " \u200b \u3000\u2800\ufeff ",
-		"interlinear annotation mark": "\ufff9",
+		"zero-width space":         "\u200b",
+		"word joiner":              "\u2060",
+		"soft hyphen":              "\u00ad",
+		"Hangul filler":            "\u3164",
+		"blank Braille pattern":    "\u2800\u2800",
+		"tag characters":           "\U000e0001\U000e0041\U000e007f",
+		"flag tags without a flag": "\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+		"variation selectors":      "\ufe0f\U000e0100",
+		"mixed with spaces":        " \u200b \u3000\u2800\ufeff ",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, check := range []func(string, string, int, int) (string, error){Line, Lines} {
-				if got, err := check("The name", in, 1, 100); got != "" || !errs.Is(err, errs.InvalidInput) {
-					t.Errorf("%+q is accepted as %+q: %v", in, got, err)
-				}
-				if got, err := check("The title", in, 0, 100); got != "" || err != nil {
-					t.Errorf("%+q as optional text is %+q: %v", in, got, err)
-				}
+		for _, check := range []func(string, string, int, int) (string, error){Line, Lines} {
+			if got, err := check("The name", in, 1, 100); got != "" || !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%s: %+q is accepted as %+q: %v", name, in, got, err)
 			}
-		})
+			if got, err := check("The title", in, 0, 100); got != "" || err != nil {
+				t.Errorf("%s: %+q as optional text is %+q: %v", name, in, got, err)
+			}
+		}
 	}
 }
 
 func TestLine_RemovesInvisibleCharacters(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ in, want string }{
-		"zero-width space":              {"ad\u200bmin", "admin"},
 		"several":                       {"\ufeffad\u00admi\u2060\u200en\u3164", "admin"},
 		"white space after a character": {"\u200b \tadmin \u200b", "admin"},
 		"joiner in Latin text":          {"ad\u200dmi\u200cn", "admin"},
 		"joiner beside a space":         {"می\u200c خواهم", "می خواهم"},
 		"two joiners":                   {"می\u200c\u200cخواهم", "می\u200cخواهم"},
-		"joiner at the end":             {"می\u200c", "می"},
 		"joiner between emoji and text": {"👩\u200da", "👩a"},
 		"selector after a letter":       {"a\ufe0fd", "ad"},
 		"two selectors":                 {"❤\ufe0f\ufe0f", "❤\ufe0f"},
-		"tags after a letter":           {"a\U000e0067\U000e007f", "a"},
 		"hidden text after a flag":      {"🏴\U000e0061\U000e0064\U000e007f", "🏴"},
 		"blank Braille pattern":         {"a\u2800b", "a b"},
 		"direction override":            {"a\u202eb\u202c", "ab"},
-		"direction isolates":            {"\u2066a\u2067b\u2069", "ab"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got, err := Line("The name", c.in, 1, 100); err != nil || got != c.want {
-				t.Errorf("%+q became %+q, want %+q: %v", c.in, got, c.want, err)
-			}
-		})
+		if got, err := Line("The name", c.in, 1, 100); err != nil || got != c.want {
+			t.Errorf("%s: %+q became %+q, want %+q: %v", name, c.in, got, c.want, err)
+		}
 	}
 }
 
@@ -74,27 +55,20 @@ func TestLine_RetainsEffectiveCharacters(t *testing.T) {
 	t.Parallel()
 	for name, in := range map[string]string{
 		"Persian with a non-joiner":         "می\u200cخواهم",
-		"Devanagari with a joiner":          "क्\u200dष",
 		"Malayalam with a joiner at an end": "അവന്\u200d",
-		"Sinhala with a joiner":             "ශ්\u200dරී",
 		"family":                            "👨\u200d👩\u200d👧",
 		"emoji of a skin tone and a job":    "👩🏽\u200d🚀",
 		"rainbow flag":                      "🏳\ufe0f\u200d🌈",
 		"flag of Scotland":                  "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f!",
 		"keycap":                            "1\ufe0f\u20e3",
-		"red heart":                         "❤\ufe0f",
 		"ideograph with a variation":        "葛\U000e0100城",
 		"Mongolian variation":               "ᠠ\u180b",
-		"Hebrew":                            "שלום",
 		"combining accent":                  "x\u0301",
 		"Arabic number sign":                "\u0600١",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got, err := Line("The name", in, 1, 100); err != nil || got != in {
-				t.Errorf("%+q became %+q: %v", in, got, err)
-			}
-		})
+		if got, err := Line("The name", in, 1, 100); err != nil || got != in {
+			t.Errorf("%s: %+q became %+q: %v", name, in, got, err)
+		}
 	}
 }
 

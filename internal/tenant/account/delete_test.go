@@ -15,14 +15,14 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/secrets"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // nothing is the cleanup of a package without data of an account.
 func nothing(context.Context, bun.Tx, string) error { return nil }
 
 func TestDelete_ErasesAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)
 		verification := box.last(t, 1)
 		b.request(t)
@@ -36,9 +36,7 @@ func TestDelete_ErasesAccount(t *testing.T) {
 		must.NoError(t, d.NewSelect().Model(&left).Where("id = ?", me.AccountID).Scan(t.Context()))
 		hollow := Account{ID: me.AccountID, Email: "deleted:" + me.AccountID, CreatedAt: noon, UpdatedAt: b.now,
 			DeletedAt: &b.now}
-		if diff := cmp.Diff(hollow, left); diff != "" {
-			t.Errorf("left (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, hollow, left, "left")
 		var sessions []Session
 		if err := d.NewSelect().Model(&sessions).Where("account_id = ?", me.AccountID).Scan(t.Context()); err != nil ||
 			len(sessions) != 2 {
@@ -73,9 +71,7 @@ func (b *bundle) gone(t *testing.T, logins ...Login) {
 	}
 	account := logins[0].Account
 	for _, p := range []string{password, ""} {
-		if _, err := b.Login(ctx, account.Email, p, b.from()); !errs.Is(err, errs.BadCredentials) {
-			t.Errorf("password %q: %v", p, err)
-		}
+		wantError(t, errs.BadCredentials, "password %q", p)(b.Login(ctx, account.Email, p, b.from()))
 	}
 	if found, err := b.Get(ctx, account.ID); err != nil || len(found) != 0 {
 		t.Errorf("found %v: %v", found, err)
@@ -106,9 +102,7 @@ func TestDelete_FreesAddress(t *testing.T) {
 		b.works(t, "the new token", again, true)
 		must.Value(b.VerifyEmail(t.Context(), box.last(t, 2)))(t)
 		is, _ := b.as(t, again.Token)
-		if err := b.Delete(t.Context(), is, with(newPassword), b.address, nothing); err != nil {
-			t.Errorf("deleting the second: %v", err)
-		}
+		must.NoError(t, b.Delete(t.Context(), is, with(newPassword), b.address, nothing)) // deleting the second
 	})
 }
 
@@ -257,8 +251,6 @@ func TestExport_HasEveryRecord(t *testing.T) {
   }
  ]
 }`)
-		if diff := cmp.Diff(want, string(got)); diff != "" {
-			t.Errorf("exported (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, want, string(got), "exported")
 	})
 }

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -17,7 +18,10 @@ func TestCheckEmail_ReturnsTheComparedForm(t *testing.T) {
 		"user@stra\u00dfe.example": "user@xn--strae-oqa.example",
 		"Jose\u0301@Example.com":   "jos\u00e9@example.com", "a+b@example.com": "a+b@example.com",
 		"user@xn--\u00fc.example": "", "user@\u00fc..example": "", "user@example.com.": "", "b\u00fccher.example": "",
-		"user@": "", "user@\u00fc\u202e.example": "",
+		"user@": "", "user@\u00fc\u202e.example": "", "": "", "Ada <ada@example.com>": "", "Ada<ada@example.com>": "",
+		"<ada@example.com>": "", "ada@example.com(Ada)": "", `"ada"@example.com`: "", "a@example.com, b@a.example": "",
+		"ada@example.com\nBcc: eve@example.com": "", "ad\u200ba@example.com": "", "ada@exam\u200dple.com": "",
+		"ada\x00@example.com": "", "ada\xff@example.com": "", strings.Repeat("a", 243) + "@example.com": "",
 	} {
 		if got, err := CheckEmail(email); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v; want %q", email, got, err, want)

@@ -9,15 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/pquerna/otp/totp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/secrets"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // TestStepOf_MatchesVectors of RFC 4226, appendix D, and of the last six digits of RFC 6238,
@@ -102,8 +103,7 @@ func enroll(t *testing.T, d *db.DB) *owner {
 // eachOwner runs a test as each does, with an enrolled account.
 func eachOwner(t *testing.T, test func(t *testing.T, o *owner)) {
 	t.Helper()
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		test(t, enroll(t, d))
 	})
 }
@@ -128,8 +128,7 @@ func (o *owner) challenge(t *testing.T) string {
 // TestLogin_NeedsSecondFactor by every path to a session, with every proof that is missing, wrong,
 // used or another account's.
 func TestLogin_NeedsSecondFactor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		o, other := enroll(t, d), enroll(t, d)
 		must.NoError(t, o.LogoutEverywhere(t.Context(), o.me, false))
 		used := o.code(t)
@@ -175,12 +174,10 @@ func TestProofs_AreSpentOnce(t *testing.T) {
 		recovery := Proof{RecoveryCode: new(" " + strings.ToLower(strings.ReplaceAll(o.recovery[0], "-", " ")))}
 		for name, call := range map[string]func(i int) error{
 			"a code": func(i int) error {
-				_, err := o.CompleteLogin(t.Context(), challenges[i], code, o.from())
-				return err
+				return errstest.Of(o.CompleteLogin(t.Context(), challenges[i], code, o.from()))
 			},
 			"a recovery code": func(i int) error {
-				_, err := o.CompleteLogin(t.Context(), challenges[i], recovery, o.from())
-				return err
+				return errstest.Of(o.CompleteLogin(t.Context(), challenges[i], recovery, o.from()))
 			},
 		} {
 			if got := atOnce(100, call); got["OK"] != 1 || len(got) > 2 {
@@ -193,8 +190,7 @@ func TestProofs_AreSpentOnce(t *testing.T) {
 		}
 		one := o.challenge(t)
 		got := atOnce(9, func(i int) error {
-			_, err := o.CompleteLogin(t.Context(), one, Proof{RecoveryCode: &o.recovery[1+i]}, o.from())
-			return err
+			return errstest.Of(o.CompleteLogin(t.Context(), one, Proof{RecoveryCode: &o.recovery[1+i]}, o.from()))
 		})
 		if got["OK"] != 1 {
 			t.Errorf("a challenge: %v", got)
@@ -288,8 +284,7 @@ func TestChallenge_EndsWithSessions(t *testing.T) {
 		for name, end := range map[string]func() error{
 			"logoutEverywhere": func() error { return o.LogoutEverywhere(t.Context(), o.me, true) },
 			"changePassword": func() error {
-				_, err := o.ChangePassword(t.Context(), o.me, o.totp(t), password, o.address)
-				return err
+				return errstest.Of(o.ChangePassword(t.Context(), o.me, o.totp(t), password, o.address))
 			},
 			"end-sessions": func() error { _, _, err := o.EndSessions(t.Context(), o.email); return err },
 		} {
@@ -350,9 +345,7 @@ func TestEnrollTOTP_NeedsProof(t *testing.T) {
 			t.Errorf("%d sessions go on, want the caller's", n)
 		}
 		s := must.Value(b.SessionsByID(t.Context(), me, me.SessionID))(t)
-		if diff := cmp.Diff([]Method{Password, TOTP}, s[0].Methods.List()); diff != "" {
-			t.Errorf("methods of the session (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []Method{Password, TOTP}, s[0].Methods.List(), "methods of the session")
 	})
 }
 
@@ -360,9 +353,7 @@ func TestEnrollTOTP_NeedsProof(t *testing.T) {
 func TestRemoveTOTP_NeedsFactor(t *testing.T) {
 	eachOwner(t, func(t *testing.T, o *owner) {
 		for _, p := range []Proof{{}, with(password), {TOTP: new("000000")}, {RecoveryCode: new("x")}} {
-			if _, err := o.RemoveTOTP(t.Context(), o.me, p, o.address); !errs.Is(err, errs.BadCredentials) {
-				t.Errorf("%s: %v", p.Method(), err)
-			}
+			wantError(t, errs.BadCredentials, "%s", p.Method())(o.RemoveTOTP(t.Context(), o.me, p, o.address))
 		}
 		renewed := must.Value(o.RenewRecoveryCodes(t.Context(), o.me, o.totp(t), o.address))(t)
 		wantError(t, errs.BadCredentials, "with a replaced code")(
@@ -451,9 +442,7 @@ func TestUpdate_KeepsAddressesUnique(t *testing.T) {
 			tokens = append(tokens, box.last(t, len(box.messages)))
 		}
 		got := atOnce(4, func(i int) error { _, err := b.VerifyEmail(t.Context(), tokens[i]); return err })
-		if diff := cmp.Diff(map[string]int{"OK": 1, "EMAIL_TAKEN": 3}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, map[string]int{"OK": 1, "EMAIL_TAKEN": 3}, got, "result")
 		b.Mail = nil // an address counts at once
 		me := must.Value(b.as(t, b.register(t, "unmailed-"+b.email).Token))(t)
 		at(t, errs.EmailTaken, "email")(b.Update(t.Context(), me, nil, new("wanted-"+b.email), Proof{}, b.address))
@@ -477,21 +466,6 @@ func TestDelete_TakesFactors(t *testing.T) {
 			if n := rows(t, o.DB, table); n != 0 {
 				t.Errorf("%d rows of %s are left", n, table)
 			}
-		}
-	})
-}
-
-// TestConfirmTOTP_AgainHasTheMethodOnce although the token is from before the removal.
-func TestConfirmTOTP_AgainHasTheMethodOnce(t *testing.T) {
-	eachOwner(t, func(t *testing.T, o *owner) {
-		o.me.Methods = "PASSWORD TOTP" // as the refreshed token has it
-		must.Value(o.RemoveTOTP(t.Context(), o.me, o.totp(t), o.address))(t)
-		o.secret = must.Value(o.EnrollTOTP(t.Context(), o.me, with(password), o.address))(t).Secret
-		_, _, err := o.ConfirmTOTP(t.Context(), o.me, o.code(t), o.address)
-		must.NoError(t, err)
-		session := must.Value(o.SessionsByID(t.Context(), o.me, o.me.SessionID))(t)[0]
-		if session.Methods != "PASSWORD TOTP" {
-			t.Errorf("the methods are %q", session.Methods)
 		}
 	})
 }

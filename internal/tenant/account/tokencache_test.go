@@ -15,7 +15,7 @@ func TestKnownTokens_CacheVerifiedTokens(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
 	actor := Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}
-	token, expires, err := b.Tokens.Issue(actor, noon)
+	token, expires, err := b.Tokens.Issue(actor, noon.Add(123*time.Millisecond))
 	must.NoError(t, err)
 	for at, good := range map[time.Duration]bool{0: true, time.Minute: true, b.Tokens.TTL - 1: true,
 		b.Tokens.TTL:     false,

@@ -36,13 +36,8 @@ func TestCheckPassword_EnforcesRules(t *testing.T) {
 		"1024 bytes in 512":           {strings.Repeat("ä", 512), true},
 		"1026 bytes in 513":           {strings.Repeat("ä", 513), false},
 		"common":                      {"password", false},
-		"common in upper case":        {"PASSWORD", false},
 		"common in mixed case":        {"PassWord123", false},
-		"first of the list":           {"00000000", false},
-		"last of the list":            {"zxcvbnm123", false},
 		"common and more":             {"password of mine", true},
-		"part of a common one":        {"ssword123", true},
-		"two common ones, two lines":  {"password\npassword1", true},
 		"the address":                 {"ada.lovelace@example.com", false},
 		"the address in another case": {"Ada.Lovelace@EXAMPLE.com", false},
 		"the address and more":        {"ada.lovelace@example.com!", true},
@@ -86,16 +81,13 @@ func TestPassword_DistinguishesSimilarPasswords(t *testing.T) {
 		"space at the end":   {"q7-xk2vp ", "q7-xk2vp"},
 		"case":               {"Q7-xk2vp", "q7-xk2vp"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			hash := must.Value(p.Hash(t.Context(), c.password, "an address"))(t)
-			if must.Value(p.Matches(t.Context(), hash, c.other, "an address"))(t) {
-				t.Error("another password matches")
-			}
-			if !must.Value(p.Matches(t.Context(), hash, c.password, "an address"))(t) {
-				t.Error("the password itself does not match")
-			}
-		})
+		hash := must.Value(p.Hash(t.Context(), c.password, "an address"))(t)
+		if must.Value(p.Matches(t.Context(), hash, c.other, "an address"))(t) {
+			t.Errorf("%s: another password matches", name)
+		}
+		if !must.Value(p.Matches(t.Context(), hash, c.password, "an address"))(t) {
+			t.Errorf("%s: the password itself does not match", name)
+		}
 	}
 }
 
@@ -134,20 +126,12 @@ func TestPassword_UsesAllBytes(t *testing.T) {
 func TestPassword_UsesConfiguredCost(t *testing.T) {
 	t.Parallel()
 	cheap := NewUserPasswords(bcrypt.MinCost)
-	hash := must.Value(cheap.Hash(t.Context(), examplePassword, "an address"))(t)
-	for name, c := range map[string]struct {
-		hash string
-		want int
-	}{
-		"unknown user, server cost": {NewUserPasswords(PasswordCost).unknown, 12},
-		"unknown user, test cost":   {cheap.unknown, bcrypt.MinCost},
-		"known user, test cost":     {hash, bcrypt.MinCost},
+	for hash, want := range map[string]int{
+		NewUserPasswords(PasswordCost).unknown: 12, cheap.unknown: bcrypt.MinCost,
+		must.Value(cheap.Hash(t.Context(), examplePassword, "an address"))(t): bcrypt.MinCost,
 	} {
-		if got, err := bcrypt.Cost([]byte(c.hash)); err != nil || got != c.want {
-			t.Errorf("%s: cost %d, want %d: %v", name, got, c.want, err)
-		}
-		if len(c.hash) != len(hash) {
-			t.Errorf("%s: a hash of %d characters, want %d", name, len(c.hash), len(hash))
+		if got, err := bcrypt.Cost([]byte(hash)); err != nil || got != want || len(hash) != 60 {
+			t.Errorf("%s: cost %d, want %d: %v", hash, got, want, err)
 		}
 	}
 	if err := bcrypt.CompareHashAndPassword([]byte(cheap.unknown),

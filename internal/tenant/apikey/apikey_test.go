@@ -3,8 +3,6 @@ package apikey
 import (
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,16 +12,19 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/page"
-	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
+
+var wantError = errstest.Want
 
 // bundle is a store with two workspaces of different owners.
 type bundle struct {
@@ -44,8 +45,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 // eachDatabase runs a test in parallel with others, on both databases.
 func eachDatabase(t *testing.T, test func(t *testing.T, b *bundle)) {
 	t.Helper()
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		test(t, setup(t, d))
 	})
 }
@@ -85,11 +85,8 @@ func TestKey_AllowsItsScopes(t *testing.T) {
 		if m.AccountID() != "" || m.ActorID() != k.ID || m.Role() != workspace.Editor || m.Slug() != "mine" {
 			t.Errorf("%+v", m)
 		}
-		if diff := cmp.Diff([]workspace.Permission{workspace.ReadLinks, workspace.WriteLinks, workspace.CreateLinks,
-			workspace.ReadStats},
-			m.Permissions()); diff != "" {
-			t.Errorf("permissions (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []workspace.Permission{workspace.ReadLinks, workspace.WriteLinks, workspace.CreateLinks,
+			workspace.ReadStats}, m.Permissions(), "permissions")
 		_, unknown := b.spaces.Require(t.Context(), a, id.New(id.Workspace))
 		if _, err := b.spaces.Require(t.Context(), a, foreign.ID()); !errs.Is(err, errs.NotFound) ||
 			err.Error() != unknown.Error() {
@@ -125,32 +122,23 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 				return err
 			},
 			"revoke itself": func() error { _, err := b.Revoke(t.Context(), m, k.ID); return err },
-			"list keys": func() error {
-				_, err := b.Rows().List(t.Context(), m, page.Request{Size: 1})
-				return err
-			},
+			"list keys":     func() error { return errstest.Of(b.Rows().List(t.Context(), m, page.Request{Size: 1})) },
 			"invite": func() error {
 				_, _, err := b.spaces.Invite(t.Context(), m, "y@example.com", workspace.Viewer)
 				return err
 			},
-			"revoke invitations": func() error {
-				_, err := b.spaces.RevokeInvitation(t.Context(), m, i.ID)
-				return err
-			},
+			"revoke invitations": func() error { return errstest.Of(b.spaces.RevokeInvitation(t.Context(), m, i.ID)) },
 			"list invitations": func() error {
-				_, err := b.spaces.Invitations().List(t.Context(), m, page.Request{Size: 1})
-				return err
+				return errstest.Of(b.spaces.Invitations().List(t.Context(), m, page.Request{Size: 1}))
 			},
 			"change roles": func() error {
-				_, err := b.spaces.UpdateRole(t.Context(), m, eve, workspace.Editor)
-				return err
+				return errstest.Of(b.spaces.UpdateRole(t.Context(), m, eve, workspace.Editor))
 			},
 			"remove members": func() error { return b.spaces.RemoveMember(t.Context(), m, eve) },
 			"remove no user": func() error { return b.spaces.RemoveMember(t.Context(), m, "") },
 			"hand over":      func() error { _, err := b.spaces.TransferOwnership(t.Context(), m, eve); return err },
 			"change settings": func() error {
-				_, err := b.spaces.Update(t.Context(), m, workspace.Change{Name: new("x")})
-				return err
+				return errstest.Of(b.spaces.Update(t.Context(), m, workspace.Change{Name: new("x")}))
 			},
 			"delete": func() error { _, err := b.spaces.Delete(t.Context(), m); return err },
 		} {
@@ -158,9 +146,7 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if diff := cmp.Diff(before, b.events(t)); diff != "" {
-			t.Errorf("events (-before +after):\n%s", diff)
-		}
+		wanttest.Equal(t, before, b.events(t), "events")
 		must.Value(b.spaces.Members(t.Context(), m, page.Request{Size: 1}))(t) // seeing members
 	})
 }
@@ -199,9 +185,7 @@ func TestKey_RefusesBadTokens(t *testing.T) {
 		foreign := b.theirs
 		theirs, _ := b.key(t, foreign, workspace.ReadLinks)
 		for _, keyID := range []string{theirs.ID, id.New(id.Key), "", "' OR true --"} {
-			if _, err := b.Revoke(t.Context(), m, keyID); !errs.Is(err, errs.NotFound) {
-				t.Errorf("revoking %q: %v", keyID, err)
-			}
+			wantError(t, errs.NotFound, "revoking %q", keyID)(b.Revoke(t.Context(), m, keyID))
 		}
 		must.Value(b.Revoke(t.Context(), foreign, theirs.ID))(t)
 	})
@@ -296,41 +280,21 @@ func TestStore_PurgesOneWorkspace(t *testing.T) {
 func TestCreate_BoundsActiveKeys(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, b *bundle) {
 		b.MaxKeys = 3
-		var created, refused atomic.Int64
-		create := func(expires *time.Time) *Key {
+		create := func(expires *time.Time) (*Key, error) {
 			k, _, err := b.Create(t.Context(), b.mine,
 				NewKey{Name: "CI", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: expires})
-			switch {
-			case err == nil:
-				created.Add(1)
-			case errs.Is(err, errs.QuotaExceeded):
-				refused.Add(1)
-			default:
-				t.Error(err)
-			}
-			return k
+			return k, err
 		}
-		soon := b.now.Add(time.Hour)
-		first := create(&soon)
-		var all sync.WaitGroup
-		for range 20 {
-			all.Go(func() { create(nil) })
-		}
-		all.Wait()
-		if created.Load() != 3 || refused.Load() != 18 {
-			t.Errorf("%d keys were created and %d refused, want 3 and 18", created.Load(), refused.Load())
-		}
+		must.Value(create(new(b.now.Add(time.Hour))))(t)
+		got := errstest.AtOnce(20, func(int) error { _, err := create(nil); return err })
+		wanttest.Equal(t, map[string]int{"OK": 2, "QUOTA_EXCEEDED": 18}, got, "answers")
 		if _, _, err := b.Create(t.Context(), b.theirs, NewKey{Name: "CI",
 			Scopes: []workspace.Permission{workspace.ReadLinks}}); err != nil {
 			t.Errorf("a key of another workspace: %v", err)
 		}
-		if first.ExpiresAt = nil; create(nil) != nil {
-			t.Error("a fourth key")
-		}
-		b.now = b.now.Add(2 * time.Hour)
-		if create(nil) == nil {
-			t.Error("an expired key counts")
-		}
+		wantError(t, errs.QuotaExceeded, "a fourth key")(create(nil))
+		b.now = b.now.Add(2 * time.Hour) // an expired key does not count
+		must.Value(create(nil))(t)
 	})
 }
 
@@ -395,8 +359,7 @@ func TestRotate_KeepsTheOldSecretUntilItEnds(t *testing.T) {
 // TestKeys_AreRestrictedToFolders: the folders of a key exist in its workspace, and its scopes are
 // not about more.
 func TestKeys_AreRestrictedToFolders(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		folders := &folder.Store{DB: d, Now: b.Now}
 		mine := must.Value(folders.Create(t.Context(), b.mine, "mine"))(t).ID
@@ -432,53 +395,4 @@ func TestKeys_AreRestrictedToFolders(t *testing.T) {
 			t.Error("a key without folders has some")
 		}
 	})
-}
-
-// TestRotate_FailsNoRequest: programs that learn the new secret within the overlap are never
-// refused.
-func TestRotate_FailsNoRequest(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, b *bundle) {
-		k, secret := b.key(t, b.mine, workspace.ReadLinks)
-		var current atomic.Pointer[string]
-		current.Store(&secret)
-		var programs sync.WaitGroup
-		var requests [8]atomic.Int64
-		for i := range requests {
-			programs.Go(func() {
-				for known := current.Load(); known != nil; {
-					next := current.Load() // is used from the next request on
-					if _, err := b.Authenticate(t.Context(), *known); err != nil {
-						t.Errorf("a request while the key is rotated: %v", err)
-						return
-					}
-					requests[i].Add(1)
-					known = next
-				}
-			})
-		}
-		for range 20 {
-			for i := range requests {
-				at := requests[i].Load()
-				polltest.Until(t, "the program has the newest secret",
-					func() bool { return t.Failed() || requests[i].Load() >= at+2 })
-			}
-			_, next, err := b.Rotate(t.Context(), b.mine, k.ID, new(b.now.Add(time.Hour)))
-			must.NoError(t, err)
-			current.Store(&next)
-		}
-		current.Store(nil)
-		programs.Wait()
-	})
-}
-
-// wantError returns a function that checks the kind of a call's error, its last result:
-// wantError(t, errs.NotFound, "twice")(call()).
-func wantError(t *testing.T, want errs.Kind, what string) func(results ...any) {
-	t.Helper()
-	return func(results ...any) {
-		t.Helper()
-		if err, _ := results[len(results)-1].(error); !errs.Is(err, want) {
-			t.Errorf("%s: %v, want %s", what, err, want)
-		}
-	}
 }

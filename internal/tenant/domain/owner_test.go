@@ -5,11 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // owners returns the owners of a host, oldest first.
@@ -32,9 +31,7 @@ func (z *zone) owners(t *testing.T, host string) []string {
 
 func (z *zone) wantOwners(t *testing.T, host string, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, z.owners(t, host)); diff != "" {
-		t.Errorf("owners (-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, want, z.owners(t, host), "owners")
 }
 
 // TestOwners_AreRecordedWithTheirTimes: of a host that is verified, taken by another workspace

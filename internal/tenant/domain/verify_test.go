@@ -16,9 +16,11 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
@@ -42,6 +44,14 @@ func (z *zone) meanwhile(do func()) {
 		z.Resolver = answering // the function may query DNS
 		do()
 	}}
+}
+
+// verify verifies a domain; in any goroutine.
+func (z *zone) verify(t *testing.T, m workspace.Membership, d *Domain) {
+	t.Helper()
+	if _, err := z.Verify(t.Context(), m, d.ID); err != nil {
+		t.Error(err)
+	}
 }
 
 // check runs the job.
@@ -144,9 +154,7 @@ func TestVerify_QueriesTheRecordName(t *testing.T) {
 	must.Value(z.Verify(t.Context(), z.adas, own.ID))(t)
 	z.time = dbtest.Noon.Add(checkEvery)
 	z.check(t)
-	if diff := cmp.Diff([]string{"_linkforge.go.example.com.", "_linkforge.go.example.com."}, names); diff != "" {
-		t.Errorf("looked up names (-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, []string{"_linkforge.go.example.com.", "_linkforge.go.example.com."}, names, "looked up names")
 }
 
 func TestVerify_IsRateLimited(t *testing.T) {
@@ -236,9 +244,7 @@ func TestVerify_FirstClaimIsNotEnough(t *testing.T) {
 		z.meanwhile(func() {
 			z.time = z.time.Add(time.Second)
 			z.prove(adas, eves)
-			if _, err := z.Verify(t.Context(), z.adas, adas.ID); err != nil {
-				t.Error(err)
-			}
+			z.verify(t, z.adas, adas)
 		})
 		wantError(t, errs.DomainTaken, "with an answer from before")(z.Verify(t.Context(), z.eves, eves.ID))
 		z.is(t, adas, Verified, "after the other")
@@ -286,32 +292,22 @@ func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
 					lookups.Done()
 					lookups.Wait()
 				}}
-				var mu sync.Mutex
-				var winners []string
-				var all sync.WaitGroup
-				for i, m := range rivals {
-					all.Go(func() {
-						won, err := z.Verify(t.Context(), m, claims[i].ID)
-						mu.Lock()
-						defer mu.Unlock()
-						switch {
-						case err == nil:
-							winners = append(winners, won.ID)
-						case !errs.Is(err, errs.DomainTaken) || !cmp.Equal(errs.From(err).Field, []string{"id"}):
-							t.Error(err)
-						}
-					})
-				}
-				all.Wait()
+				var winner string
+				got := errstest.AtOnce(len(rivals), func(i int) error {
+					won, err := z.Verify(t.Context(), rivals[i], claims[i].ID)
+					if err == nil {
+						winner = won.ID
+					}
+					return err
+				})
+				wanttest.Equal(t, map[string]int{"OK": 1, "DOMAIN_TAKEN": 7}, got, "answers")
 				var verified []string
 				must.NoError(t, d.NewSelect().Model((*Domain)(nil)).Column("id").Where("verified_at IS NOT NULL").
 					Scan(db.AsSystem(t.Context()), &verified))
-				if diff := cmp.Diff(winners, verified); diff != "" || len(winners) != 1 {
-					t.Errorf("%d won; verified (-won +kept):\n%s", len(winners), diff)
-				}
+				wanttest.Equal(t, []string{winner}, verified, "verified")
 				for i, m := range rivals {
 					want := []string{`ada DOMAIN_ADDED {"host":"go.example.com"}`}
-					if claims[i].ID == winners[0] {
+					if claims[i].ID == winner {
 						want = append(want, `ada DOMAIN_VERIFIED {"host":"go.example.com"}`)
 					}
 					z.wantEvents(t, m, want...)
@@ -365,9 +361,7 @@ func TestJob_ChecksDomains(t *testing.T) {
 		for _, status := range []string{"FAILING", "VERIFIED", "FAILING", "VERIFIED", "FAILING", "LOST"} {
 			want = append(want, `server DOMAIN_`+status+` {"host":"go.example.com"}`)
 		}
-		if diff := cmp.Diff(want, events[4:]); diff != "" {
-			t.Errorf("the audit log, at its end (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, want, events[4:], "the audit log, at its end")
 		z.verified(t, z.eves, own.Host) // it is free
 	})
 }
@@ -416,64 +410,40 @@ func TestJob_IgnoresDNSFailures(t *testing.T) {
 	}
 }
 
-// TestJob_YieldsToVerify: a member may verify the domain while the job finds no record.
+// TestJob_YieldsToVerify: while the job finds no record, a member verifies the domain, or another
+// workspace takes it at a node whose clock is behind. The job writes nothing of it to either.
 func TestJob_YieldsToVerify(t *testing.T) {
 	t.Parallel()
-	for name, failing := range map[string]bool{"about to fail": false, "about to be lost": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				z := setupZone(t, d)
-				own := z.verified(t, z.adas, "go.example.com")
-				z.dns.SetTXT(own.RecordName())
-				if failing {
-					z.failing(t, own)
-				}
-				z.time = z.time.Add(grace)
-				z.meanwhile(func() {
-					z.prove(own)
-					if _, err := z.Verify(t.Context(), z.adas, own.ID); err != nil {
-						t.Error(err)
-					}
-				})
-				z.check(t)
-				z.is(t, own, Verified, "after both")
-			})
-		})
-	}
-}
-
-// TestJob_ConcurrentWithTakeover: the job writes nothing of it to the one who lost it,
-// though the clock of the node where that happened is behind, nor to the one who has it.
-func TestJob_ConcurrentWithTakeover(t *testing.T) {
-	t.Parallel()
-	for name, failing := range map[string]bool{"about to fail": false, "about to be lost": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	for _, c := range []struct{ isFailing, isTaken bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 				z := setupZone(t, d)
 				adas, eves := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+				want := z.events(t, z.adas)
 				z.dns.SetTXT(adas.RecordName())
-				if failing {
+				if c.isFailing {
 					z.failing(t, adas)
+					want = append(want, `server DOMAIN_FAILING {"host":"go.example.com"}`)
 				}
 				z.time = z.time.Add(grace)
+				if !c.isTaken {
+					z.meanwhile(func() {
+						z.prove(adas)
+						z.verify(t, z.adas, adas)
+					})
+					z.check(t)
+					z.is(t, adas, Verified, "after both")
+					return
+				}
 				z.meanwhile(func() {
 					z.time = z.time.Add(-time.Minute)
 					z.prove(eves)
-					if _, err := z.Verify(t.Context(), z.eves, eves.ID); err != nil {
-						t.Error(err)
-					}
+					z.verify(t, z.eves, eves)
 				})
 				z.check(t)
 				z.is(t, eves, Verified, "after it has taken the host")
 				if got := z.kept(t, adas); got.Status() != Pending || got.FailedAt != nil {
 					t.Errorf("after it was taken: %+v", got)
-				}
-				want := []string{`ada DOMAIN_ADDED {"host":"go.example.com"}`,
-					`ada DOMAIN_VERIFIED {"host":"go.example.com"}`}
-				if failing {
-					want = append(want, `server DOMAIN_FAILING {"host":"go.example.com"}`)
 				}
 				z.wantEvents(t, z.adas, append(want, `server DOMAIN_LOST {"host":"go.example.com"}`)...)
 			})

@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -30,8 +30,7 @@ type named[T any] struct {
 
 // TestNamed_NamesAreUnique in their workspace, and lists are in their order.
 func TestNamed_NamesAreUnique(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		mine, other := workspacetest.New(t, d, "acme"), workspacetest.New(t, d, "emca")
 		folders := &folder.Store{DB: d, Now: time.Now}
 		t.Run("folders", func(t *testing.T) {
@@ -72,9 +71,7 @@ func (n named[T]) test(t *testing.T, mine, other workspace.Membership) {
 	if again := n.row(must.Value(n.rename(ctx, mine, first.ID, "ÜBER uns"))(t)); again.Name != "ÜBER uns" {
 		t.Errorf("%+v", again)
 	}
-	if _, err := n.rename(ctx, other, second.ID, "C"); !errs.Is(err, errs.NotFound) {
-		t.Errorf("a row of another workspace: %v", err)
-	}
+	errstest.Want(t, errs.NotFound, "a row of another workspace")(n.rename(ctx, other, second.ID, "C"))
 	must.Value(n.rename(ctx, mine, first.ID, "a"))(t)
 	var names []string
 	r := page.Request{Order: folder.Order, Size: 1}
@@ -85,7 +82,5 @@ func (n named[T]) test(t *testing.T, mine, other workspace.Membership) {
 		}
 		r = must.Value(folder.Order.Parse(id.PrefixOf(first.ID), new(1), &p.Cursors[0], nil, nil))(t)
 	}
-	if diff := cmp.Diff([]string{"a", "B"}, names); diff != "" {
-		t.Errorf("names in order (-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, []string{"a", "B"}, names, "names in order")
 }

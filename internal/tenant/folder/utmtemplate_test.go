@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -18,8 +19,7 @@ import (
 
 // TestUpdate_KeepsConcurrentChanges: two members change different fields of a template at once.
 func TestUpdate_KeepsConcurrentChanges(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		s := &folder.TemplateStore{DB: d, Now: time.Now}
 		m := workspacetest.New(t, d, "acme")
 		source := func(n int) *routing.UTM { return &routing.UTM{Source: new(fmt.Sprintf("source %d", n))} }
@@ -44,11 +44,8 @@ func TestUpdate_KeepsConcurrentChanges(t *testing.T) {
 			}
 		}
 		must.Value(s.Delete(t.Context(), m, template.ID))(t)
-		if _, err := s.Update(t.Context(), m, template.ID, changes(1)[0]); !errs.Is(err, errs.NotFound) {
-			t.Errorf("updating a deleted template: %v", err)
-		}
-		if _, err := s.Delete(t.Context(), m, template.ID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("deleting a deleted template: %v", err)
-		}
+		errstest.Want(t, errs.NotFound, "updating a deleted template")(
+			s.Update(t.Context(), m, template.ID, changes(1)[0]))
+		errstest.Want(t, errs.NotFound, "deleting a deleted template")(s.Delete(t.Context(), m, template.ID))
 	})
 }

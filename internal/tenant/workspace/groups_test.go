@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,9 +13,10 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 )
 
@@ -79,12 +79,10 @@ func (b *bundle) given(t *testing.T, a account.Actor) groupsModel {
 // TestSyncGroups_FollowsModel runs random sequences of log-ins, with changing groups and mappings,
 // and of manual changes.
 func TestSyncGroups_FollowsModel(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		spaces := []Membership{b.create(t, b.ada, "one"), b.create(t, b.ada, "two"), b.create(t, b.ada, "three")}
 		for seed := range uint64(200) {
-			r, user, model := rand.New(rand.NewPCG(seed, 0)), person(t, d), groupsModel{}
+			r, user, model := rand.New(rand.NewPCG(seed, 0)), person(t, b.DB), groupsModel{}
 			var done []string
 			for range 8 {
 				w := spaces[r.IntN(len(spaces))]
@@ -121,7 +119,7 @@ func TestSyncGroups_FollowsModel(t *testing.T) {
 					done = append(done, "remove")
 				case 2:
 					if model[w.ID()] == (given{}) {
-						join(t, d, w.ID(), user, role)
+						join(t, b.DB, w.ID(), user, role)
 						model[w.ID()] = given{role, Manual}
 						done = append(done, "join "+string(role))
 					}
@@ -163,9 +161,7 @@ func TestSyncGroups_WritesEvents(t *testing.T) {
 			" MEMBER_ROLE_UPDATED " + eve + ` {"from":"ADMIN","source":"sso","to":"VIEWER"}`,
 			" MEMBER_REMOVED " + eve + ` {"source":"sso"}`,
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, want, got, "result")
 		must.NoError(t, b.syncGroups(t, eve, mapping, []string{"it"}))
 		_, _, err = b.Invite(t.Context(), b.as(t, b.eve, w.ID()), "bob@example.com", Viewer)
 		must.NoError(t, err)
@@ -176,25 +172,16 @@ func TestSyncGroups_WritesEvents(t *testing.T) {
 	})
 }
 
-// TestSyncGroups_ManualWins: a manual change also of the same role, and an invitation that is
-// accepted at the same time.
+// TestSyncGroups_ManualWins: who became an owner by hand stays one.
 func TestSyncGroups_ManualWins(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		w := b.create(t, b.ada, "engines")
 		mapping := []GroupRole{{"it", w.ID(), Editor}}
-		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, []string{"it"}))
-		must.Value(b.UpdateRole(t.Context(), w, b.eve.AccountID, Editor))(t)
-		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, nil))
-		if diff := cmp.Diff(groupsModel{w.ID(): {Editor, Manual}}, b.given(t, b.eve)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
 		bob := person(t, b.DB)
 		must.NoError(t, b.syncGroups(t, bob.AccountID, mapping, []string{"it"}))
 		must.Value(b.TransferOwnership(t.Context(), w, bob.AccountID))(t)
 		must.NoError(t, b.syncGroups(t, bob.AccountID, mapping, nil))
-		if diff := cmp.Diff(groupsModel{w.ID(): {Owner, Manual}}, b.given(t, bob)); diff != "" {
-			t.Errorf("the last owner (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, groupsModel{w.ID(): {Owner, Manual}}, b.given(t, bob), "the last owner")
 		_, err := b.DB.NewInsert().
 			Model(&Member{WorkspaceID: w.ID(), AccountID: person(t, b.DB).AccountID, Role: Owner, Source: SSO,
 				CreatedAt: noon}).Exec(db.AsSystem(t.Context()))
@@ -207,20 +194,16 @@ func TestSyncGroups_ManualWins(t *testing.T) {
 // TestSyncGroups_SparesOthers: accounts that are disabled do not join, and deleted workspaces stay
 // as they are.
 func TestSyncGroups_SparesOthers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		w, gone := b.create(t, b.ada, "engines"), b.create(t, b.ada, "gone")
 		mapping := []GroupRole{{"it", w.ID(), Editor}, {"it", gone.ID(), Editor}}
 		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, []string{"it"}))
 		must.Value(b.AdminDelete(t.Context(), "gone"))(t)
 		must.NoError(t, b.syncGroups(t, b.eve.AccountID, mapping, nil))
-		if diff := cmp.Diff(groupsModel{gone.ID(): {Editor, SSO}}, b.given(t, b.eve)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		bob := person(t, d)
-		must.Value(d.ExecContext(db.AsSystem(t.Context()), "UPDATE accounts SET disabled_at = created_at WHERE id = ?",
-			bob.AccountID))(t)
+		wanttest.Equal(t, groupsModel{gone.ID(): {Editor, SSO}}, b.given(t, b.eve), "result")
+		bob := person(t, b.DB)
+		must.Value(b.DB.ExecContext(db.AsSystem(t.Context()),
+			"UPDATE accounts SET disabled_at = created_at WHERE id = ?", bob.AccountID))(t)
 		if err := b.syncGroups(t, bob.AccountID, mapping, []string{"it"}); !errs.Is(err, errs.Unauthenticated) ||
 			len(b.given(t, bob)) != 0 {
 			t.Errorf("a disabled account: %v", err)
@@ -233,23 +216,15 @@ func TestSyncGroups_SparesOthers(t *testing.T) {
 func TestSyncGroups_Concurrent(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		one, two := b.create(t, b.ada, "one"), b.create(t, b.ada, "two")
-		var calls sync.WaitGroup
-		for n := range 20 {
-			calls.Go(func() {
-				mapping := []GroupRole{{"it", one.ID(), Editor}, {"it", two.ID(), Viewer}}
-				if n%2 == 0 {
-					mapping[0], mapping[1] = mapping[1], mapping[0]
-				}
-				if err := b.syncGroups(t, b.eve.AccountID, mapping, []string{"it"}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		calls.Wait()
-		if diff := cmp.Diff(groupsModel{one.ID(): {Editor, SSO}, two.ID(): {Viewer, SSO}},
-			b.given(t, b.eve)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		got := errstest.AtOnce(20, func(n int) error {
+			mapping := []GroupRole{{"it", one.ID(), Editor}, {"it", two.ID(), Viewer}}
+			if n%2 == 0 {
+				mapping[0], mapping[1] = mapping[1], mapping[0]
+			}
+			return b.syncGroups(t, b.eve.AccountID, mapping, []string{"it"})
+		})
+		wanttest.Equal(t, map[string]int{"OK": 20}, got, "answers")
+		wanttest.Equal(t, groupsModel{one.ID(): {Editor, SSO}, two.ID(): {Viewer, SSO}}, b.given(t, b.eve), "result")
 		if n := len(b.events(t, one.ID())); n != 1 {
 			t.Errorf("%d events of one change", n)
 		}
@@ -267,9 +242,8 @@ func TestResolveGroups_FollowsWorkspace(t *testing.T) {
 			t.Helper()
 			got, err := b.ResolveGroups(t.Context(), mapping)
 			want := []GroupRole{{"it", workspaceID, Admin}, {"all", workspaceID, Viewer}}
-			if diff := cmp.Diff(want, got); diff != "" || err != nil {
-				t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
-			}
+			must.NoError(t, err)
+			wanttest.Equal(t, want, got, "%s", what)
 		}
 		expect("first start", w.ID())
 		renamed := "motors"
@@ -299,13 +273,11 @@ func TestResolveGroups_FollowsWorkspace(t *testing.T) {
 
 // TestSyncGroups_ComparesLetters, composed or decomposed, in the setting and in the token.
 func TestSyncGroups_ComparesLetters(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		w := b.create(t, b.ada, "one")
 		const composed, decomposed = "\u00c4rzte", "A\u0308rzte"
 		for _, c := range [][2]string{{composed, decomposed}, {decomposed, composed}, {decomposed, decomposed}} {
-			user := person(t, d)
+			user := person(t, b.DB)
 			must.NoError(t, b.syncGroups(t, user.AccountID, []GroupRole{{c[0], w.ID(), Editor}}, []string{c[1]}))
 			if got := b.given(t, user)[w.ID()]; got != (given{Editor, SSO}) {
 				t.Errorf("%+q of the setting, %+q of the token: %+v", c[0], c[1], got)
@@ -317,11 +289,9 @@ func TestSyncGroups_ComparesLetters(t *testing.T) {
 // TestRequire_CountsGroupsOfTheProvider: a membership by a group opens a workspace to sessions that
 // came from the provider alone, and a manual one to all.
 func TestRequire_CountsGroupsOfTheProvider(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		w := b.create(t, b.ada, "one")
-		user := person(t, d)
+		user := person(t, b.DB)
 		mapping := []GroupRole{{"staff", w.ID(), Admin}}
 		must.NoError(t, b.syncGroups(t, user.AccountID, mapping, []string{"staff"}))
 		opens := func(name string, methods account.Methods, want bool) {
@@ -364,8 +334,6 @@ func TestRequire_CountsGroupsOfTheProvider(t *testing.T) {
 		must.NoError(t, b.syncGroups(t, user.AccountID, mapping, []string{"staff"}))
 		lookup, refused := Recheck(b.DB, b.DB, CreateLinks, []Membership{manual})
 		must.NoError(t, lookup.Run(db.AsSystem(t.Context())))
-		if err := refused()[0]; !errs.Is(err, errs.NotFound) {
-			t.Errorf("a membership that has become one by a group meanwhile: %v", err)
-		}
+		errstest.Want(t, errs.NotFound, "a membership that has become one by a group meanwhile")(refused()[0])
 	})
 }

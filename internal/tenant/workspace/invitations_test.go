@@ -6,20 +6,19 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 )
 
@@ -51,8 +50,7 @@ func inviting(t *testing.T, d *db.DB) (*bundle, *postbox) {
 // eachInviting runs a test as each does, with invitations by email.
 func eachInviting(t *testing.T, test func(t *testing.T, b *bundle, p *postbox)) {
 	t.Helper()
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		b, p := inviting(t, d)
 		test(t, b, p)
 	})
@@ -100,9 +98,7 @@ func TestInvitation_IsAcceptedOnce(t *testing.T) {
 			fmt.Sprintf(`%s MEMBER_JOINED %s {"invitation":"%s","role":"EDITOR"}`, b.eve.AccountID, b.eve.AccountID,
 				i.ID),
 		}
-		if diff := cmp.Diff(want, b.events(t, m.ID())[:2]); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, want, b.events(t, m.ID())[:2], "events")
 	})
 }
 
@@ -112,29 +108,16 @@ func TestInvitation_IsAcceptedOnceConcurrently(t *testing.T) {
 		m := b.create(t, b.ada, "team")
 		for round := range 5 {
 			_, token := b.invite(t, m, fmt.Sprintf("invited-%d@example.com", round), Viewer)
-			before := len(b.roles(t, m.ID()))
 			people := make([]account.Actor, 20)
 			for i := range people {
 				people[i] = person(t, b.DB)
 			}
-			var accepted atomic.Int64
-			var all sync.WaitGroup
-			gate := make(chan struct{})
-			for _, a := range people {
-				all.Go(func() {
-					<-gate
-					_, err := b.Accept(t.Context(), a, token)
-					if err == nil {
-						accepted.Add(1)
-					} else if !errs.Is(err, errs.NotFound) {
-						t.Error(err)
-					}
-				})
-			}
-			close(gate)
-			all.Wait()
-			if after := len(b.roles(t, m.ID())); accepted.Load() != 1 || after != before+1 {
-				t.Errorf("%d have accepted, and there are %d members after %d", accepted.Load(), after, before)
+			got := errstest.AtOnce(len(people), func(i int) error {
+				return errstest.Of(b.Accept(t.Context(), people[i], token))
+			})
+			wanttest.Equal(t, map[string]int{"OK": 1, "NOT_FOUND": 19}, got, "answers")
+			if n := len(b.roles(t, m.ID())); n != round+2 {
+				t.Errorf("%d members after %d invitations", n, round+1)
 			}
 		}
 	})
@@ -212,9 +195,7 @@ func TestInvitation_FollowsPermissions(t *testing.T) {
 		foreign := b.create(t, b.eve, "foreign")
 		i, _ := b.invite(t, foreign, "x@example.com", Viewer)
 		for _, invitationID := range []string{i.ID, id.New(id.Invitation), "", "' OR true --"} {
-			if _, err := b.RevokeInvitation(t.Context(), m, invitationID); !errs.Is(err, errs.NotFound) {
-				t.Errorf("revoking %q: %v", invitationID, err)
-			}
+			wantError(t, errs.NotFound, "revoking %q", invitationID)(b.RevokeInvitation(t.Context(), m, invitationID))
 		}
 		wantError(t, errs.Forbidden, "by an editor")(b.RevokeInvitation(t.Context(), b.as(t, by[Editor], m.ID()), i.ID))
 	})
@@ -233,9 +214,7 @@ func TestInvitation_EndsWithItsSender(t *testing.T) {
 		must.NoError(t, b.RemoveMember(t.Context(), m, by[Admin].AccountID))
 		must.Value(b.UpdateRole(t.Context(), m, second.AccountID, Editor))(t)
 		for name, token := range map[string]string{"removed": removed, "demoted": demoted} {
-			if _, err := b.Accept(t.Context(), by[Admin], token); !errs.Is(err, errs.NotFound) {
-				t.Errorf("of an admin who was %s: %v", name, err)
-			}
+			wantError(t, errs.NotFound, "of an admin who was %s", name)(b.Accept(t.Context(), by[Admin], token))
 		}
 		must.Value(b.Accept(t.Context(), b.eve, kept))(t) // the owner's
 	})

@@ -7,16 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/page"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 )
 
@@ -107,22 +106,14 @@ func TestLeave_RemovesMembership(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		m, by := b.team(t, "team")
 		for _, r := range []Role{Admin, Editor, Viewer} {
-			if err := b.RemoveMember(t.Context(), b.as(t, by[r], m.ID()), by[r].AccountID); err != nil {
-				t.Errorf("a %s leaves: %v", r, err)
-			}
-			if _, err := b.Require(t.Context(), by[r], m.ID()); !errs.Is(err, errs.NotFound) {
-				t.Errorf("a %s who has left: %v", r, err)
-			}
+			must.NoError(t, b.RemoveMember(t.Context(), b.as(t, by[r], m.ID()), by[r].AccountID))
+			wantError(t, errs.NotFound, "a %s who has left", r)(b.Require(t.Context(), by[r], m.ID()))
 		}
 		wantError(t, errs.LastOwner, "the last owner leaves")(b.RemoveMember(t.Context(), m, b.ada.AccountID))
 		wantError(t, errs.LastOwner, "the last owner steps down")(b.UpdateRole(t.Context(), m, b.ada.AccountID, Admin))
 		for _, stranger := range []string{b.eve.AccountID, id.New(id.Account), "", "' OR true --"} {
-			if err := b.RemoveMember(t.Context(), m, stranger); !errs.Is(err, errs.NotFound) {
-				t.Errorf("removing %q: %v", stranger, err)
-			}
-			if _, err := b.UpdateRole(t.Context(), m, stranger, Viewer); !errs.Is(err, errs.NotFound) {
-				t.Errorf("changing %q: %v", stranger, err)
-			}
+			wantError(t, errs.NotFound, "removing %q", stranger)(b.RemoveMember(t.Context(), m, stranger))
+			wantError(t, errs.NotFound, "changing %q", stranger)(b.UpdateRole(t.Context(), m, stranger, Viewer))
 		}
 		wantError(t, errs.InvalidInput, "a role made up")(b.UpdateRole(t.Context(), m, b.ada.AccountID, "BOSS"))
 	})
@@ -141,13 +132,9 @@ func TestTransferOwnership_ChangesRoles(t *testing.T) {
 		}
 		want := map[string]Role{b.ada.AccountID: Admin, by[Admin].AccountID: Admin, by[Editor].AccountID: Editor,
 			by[Viewer].AccountID: Owner}
-		if diff := cmp.Diff(want, b.roles(t, m.ID())); diff != "" {
-			t.Errorf("roles (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]string{b.ada.AccountID + " OWNERSHIP_TRANSFERRED " + by[Viewer].AccountID + " {}"},
-			b.events(t, m.ID())); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, want, b.roles(t, m.ID()), "roles")
+		wanttest.Equal(t, []string{b.ada.AccountID + " OWNERSHIP_TRANSFERRED " + by[Viewer].AccountID + " {}"},
+			b.events(t, m.ID()), "events")
 		// An earlier membership has the permissions of the current role.
 		wantError(t, errs.Forbidden, "the old owner changes the new one")(
 			b.UpdateRole(t.Context(), m, by[Viewer].AccountID, Viewer))
@@ -163,12 +150,10 @@ func TestMembers_LastOwnerStays(t *testing.T) {
 				return b.RemoveMember(ctx, m, accountID)
 			},
 			"demote": func(ctx context.Context, m Membership, accountID string) error {
-				_, err := b.UpdateRole(ctx, m, accountID, Viewer)
-				return err
+				return errstest.Of(b.UpdateRole(ctx, m, accountID, Viewer))
 			},
 			"hand over": func(ctx context.Context, m Membership, accountID string) error {
-				_, err := b.TransferOwnership(ctx, m, accountID)
-				return err
+				return errstest.Of(b.TransferOwnership(ctx, m, accountID))
 			},
 		}
 		n := 0
@@ -207,37 +192,11 @@ func TestMembers_LastOwnerStays(t *testing.T) {
 	})
 }
 
-func TestMembers_ListsMembers(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		m, by := b.team(t, "team")
-		b.team(t, "another")
-		var got []string
-		r := page.Request{Size: 3}
-		for {
-			p := must.Value(b.Members(t.Context(), b.as(t, by[Viewer], m.ID()), r))(t)
-			for _, one := range p.Items {
-				got = append(got, string(one.Role))
-				r.After = one.AccountID
-			}
-			if !p.HasNext {
-				break
-			}
-		}
-		// the newest account first
-		if diff := cmp.Diff([]string{"VIEWER", "EDITOR", "ADMIN", "OWNER"}, got); diff != "" {
-			t.Errorf("members (-want +got):\n%s", diff)
-		}
-	})
-}
-
 // TestLeaveAll_RemovesEveryMembership covers the memberships of a deleted account.
 func TestLeaveAll_RemovesEveryMembership(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		b.Accounts = &account.Store{DB: d, Now: b.Now}
+	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		own, other := b.create(t, b.ada, "own"), b.create(t, b.eve, "other")
-		join(t, d, other.ID(), b.ada, Admin)
+		join(t, b.DB, other.ID(), b.ada, Admin)
 		if _, _, err := b.Invite(t.Context(), b.as(t, b.ada, other.ID()), "x@example.com", Viewer); err != nil {
 			t.Fatal(err)
 		}
@@ -247,10 +206,8 @@ func TestLeaveAll_RemovesEveryMembership(t *testing.T) {
 		}
 		must.Value(b.Delete(t.Context(), own))(t)
 		must.NoError(t, b.leaveAll(t, b.ada))
-		if diff := cmp.Diff(map[string]Role{b.eve.AccountID: Owner}, b.roles(t, other.ID())); diff != "" {
-			t.Errorf("members (-want +got):\n%s", diff)
-		}
-		if n, err := d.NewSelect().Model((*Invitation)(nil)).Count(db.AsSystem(t.Context())); err != nil || n != 0 {
+		wanttest.Equal(t, map[string]Role{b.eve.AccountID: Owner}, b.roles(t, other.ID()), "members")
+		if n, err := b.DB.NewSelect().Model((*Invitation)(nil)).Count(db.AsSystem(t.Context())); err != nil || n != 0 {
 			t.Errorf("%d invitations of theirs are left: %v", n, err)
 		}
 	})
@@ -269,27 +226,19 @@ func TestInvitation_OfAnOwnerEndsWithTheRole(t *testing.T) {
 	eachInviting(t, func(t *testing.T, b *bundle, _ *postbox) {
 		for name, stepDown := range map[string]func(m Membership, second account.Actor) error{
 			"demoted": func(m Membership, second account.Actor) error {
-				_, err := b.UpdateRole(t.Context(), m, second.AccountID, Admin)
-				return err
+				return errstest.Of(b.UpdateRole(t.Context(), m, second.AccountID, Admin))
 			},
 			"handed-over": func(m Membership, second account.Actor) error {
-				_, err := b.TransferOwnership(t.Context(), b.as(t, second, m.ID()), b.ada.AccountID)
-				return err
+				return errstest.Of(b.TransferOwnership(t.Context(), b.as(t, second, m.ID()), b.ada.AccountID))
 			},
 		} {
 			m, second := b.create(t, b.ada, name), person(t, b.DB)
 			join(t, b.DB, m.ID(), second, Owner)
 			_, ofAnOwner := b.invite(t, b.as(t, second, m.ID()), "friend@example.com", Owner)
 			_, ofAViewer := b.invite(t, b.as(t, second, m.ID()), "other@example.com", Viewer)
-			if err := stepDown(m, second); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if _, err := b.Accept(t.Context(), person(t, b.DB), ofAnOwner); !errs.Is(err, errs.NotFound) {
-				t.Errorf("%s: an owner is made: %v", name, err)
-			}
-			if _, err := b.Accept(t.Context(), person(t, b.DB), ofAViewer); err != nil {
-				t.Errorf("%s: what an admin may do is lost: %v", name, err)
-			}
+			must.NoError(t, stepDown(m, second))
+			wantError(t, errs.NotFound, "%s: an owner is made", name)(b.Accept(t.Context(), person(t, b.DB), ofAnOwner))
+			must.Value(b.Accept(t.Context(), person(t, b.DB), ofAViewer))(t)
 		}
 	})
 }

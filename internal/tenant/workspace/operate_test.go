@@ -1,18 +1,16 @@
 package workspace
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/page"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 func of(n int64) *Limit { return &Limit{Of: &n} }
@@ -44,26 +42,20 @@ func TestOperator_SetsLimits(t *testing.T) {
 			kept := must.Value(b.Require(t.Context(), b.ada, m.ID()))(t)
 			want := []*int64{c.wantHits, c.wantLinks}
 			for _, got := range []*Workspace{w, kept.Workspace()} {
-				if diff := cmp.Diff(want, []*int64{got.HitQuota, got.LinkQuota}); diff != "" {
-					t.Errorf("hits and links (-want +got):\n%s", diff)
-				}
+				wanttest.Equal(t, want, []*int64{got.HitQuota, got.LinkQuota}, "hits and links")
 			}
 		}
 		want := []string{
 			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":1125899906842624}`, `WORKSPACE_UPDATED {"linkQuota":0}`,
 			`WORKSPACE_UPDATED {"hitQuota":5}`,
 		}
-		if diff := cmp.Diff(want, b.auditEvents(t, m)); diff != "" {
-			t.Errorf("the audit log (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, want, b.auditEvents(t, m), "the audit log")
 		if untouched, err := b.Require(t.Context(), b.eve, other.ID()); err != nil ||
 			untouched.Workspace().HitQuota != nil {
 			t.Errorf("the other workspace: %+v: %v", untouched, err)
 		}
 		for _, l := range []*Limit{of(-1), of(MaxLimit + 1)} {
-			if _, err := b.SetLimits(t.Context(), "mine", l, nil); !errs.Is(err, errs.InvalidInput) {
-				t.Errorf("%d: %v", *l.Of, err)
-			}
+			wantError(t, errs.InvalidInput, "%d", *l.Of)(b.SetLimits(t.Context(), "mine", l, nil))
 		}
 		for _, slug := range []string{"nobody", "", "public", id.PublicWorkspace, "' OR 1=1"} {
 			wantError(t, errs.NotFound, slug)(b.SetLimits(t.Context(), slug, of(1), nil))
@@ -90,10 +82,8 @@ func TestOperator_SuspendsAndRestores(t *testing.T) {
 		if w, err := b.AdminRestore(t.Context(), m.ID()); err != nil || w.DeletedAt != nil {
 			t.Errorf("brought back: %+v: %v", w, err)
 		}
-		if diff := cmp.Diff([]string{"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}"},
-			b.auditEvents(t, m)); diff != "" {
-			t.Errorf("the audit log (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []string{"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}"}, b.auditEvents(t, m),
+			"the audit log")
 		for _, slug := range []string{"public", id.PublicWorkspace} {
 			wantError(t, errs.NotFound, slug)(b.AdminDelete(t.Context(), slug))
 		}
@@ -118,19 +108,16 @@ func TestOperator_ListsWorkspaces(t *testing.T) {
 			{limit: 10, slug: "second", want: []string{"second"}},
 			{limit: 10, slug: "nobody", want: []string{}},
 		} {
-			t.Run(fmt.Sprintf("slug %q, after %t, limit %d", c.slug, c.after != "", c.limit), func(t *testing.T) {
-				tenants, err := b.AdminList(t.Context(), c.slug, c.after, c.limit)
-				slugs := []string{}
-				for _, w := range tenants {
-					slugs = append(slugs, w.Slug)
-					if w.Members != 1 || (w.DeletedAt != nil) != (w.Slug == "second") {
-						t.Errorf("%+v", w)
-					}
+			tenants, err := b.AdminList(t.Context(), c.slug, c.after, c.limit)
+			slugs := []string{}
+			for _, w := range tenants {
+				slugs = append(slugs, w.Slug)
+				if w.Members != 1 || (w.DeletedAt != nil) != (w.Slug == "second") {
+					t.Errorf("slug %q, after %t, limit %d: %+v", c.slug, c.after != "", c.limit, w)
 				}
-				if diff := cmp.Diff(c.want, slugs); diff != "" || err != nil {
-					t.Errorf("%+v: %v (-want +got):\n%s", c, err, diff)
-				}
-			})
+			}
+			must.NoError(t, err)
+			wanttest.Equal(t, c.want, slugs, "slug %q, after %t, limit %d: %+v", c.slug, c.after != "", c.limit, c)
 		}
 	})
 }

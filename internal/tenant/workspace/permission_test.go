@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // TestPermissions_AreDocumented compares the documentation's table and the schema's enums with
@@ -30,9 +29,7 @@ func TestPermissions_AreDocumented(t *testing.T) {
 	doc := must.Value(os.ReadFile("../../../docs/PERMISSIONS.md"))(t)
 	_, rest, _ := strings.Cut(string(doc), "\n| permission")
 	rest, _, _ = strings.Cut("| permission"+rest, "\n\n")
-	if diff := cmp.Diff(table.String(), strings.TrimSuffix(rest, "\n")+"\n"); diff != "" {
-		t.Errorf("docs/PERMISSIONS.md (-code +doc):\n%s", diff)
-	}
+	wanttest.Equal(t, table.String(), strings.TrimSuffix(rest, "\n")+"\n", "docs/PERMISSIONS.md")
 	schema := must.Value(os.ReadFile("../../../schema.graphql"))(t)
 	var want, got []string
 	for _, r := range Rules {
@@ -47,7 +44,5 @@ func TestPermissions_AreDocumented(t *testing.T) {
 	for _, value := range regexp.MustCompile(`(Minimum role.*)\."\n +(\w+)`).FindAllStringSubmatch(enum, -1) {
 		got = append(got, value[1]+": "+value[2])
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("enum Permission (-code +schema):\n%s", diff)
-	}
+	wanttest.Equal(t, want, got, "enum Permission")
 }

@@ -21,8 +21,7 @@ import (
 
 // TestPresented_IsAcceptedByRegistering registers with tokens of invitations.
 func TestPresented_IsAcceptedByRegistering(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		b, _ := inviting(t, d)
 		team, gone := b.create(t, b.ada, "team"), b.create(t, b.ada, "gone")
 		accounts := &account.Store{

@@ -44,6 +44,7 @@ func TestUpdate_RefusesBadInput(t *testing.T) {
 		for name, c := range map[string]Change{
 			"empty name": {Name: new("")}, "custom strategy": {DefaultStrategy: new("CUSTOM")},
 			"empty strategy": {DefaultStrategy: new("")}, "unknown status": {DefaultRedirectStatus: new(200)},
+			"bad slug": {Slug: new("A")},
 		} {
 			wantError(t, errs.InvalidInput, name)(b.Update(t.Context(), m, c))
 		}

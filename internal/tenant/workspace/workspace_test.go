@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,12 +12,16 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 )
+
+var wantError = errstest.Want
 
 // noon is when the tests begin.
 var noon = dbtest.Noon
@@ -48,8 +50,7 @@ func person(t *testing.T, d *db.DB) account.Actor {
 // each runs a test in parallel with others, on both databases.
 func each(t *testing.T, test func(t *testing.T, b *bundle)) {
 	t.Helper()
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		test(t, setup(t, d))
 	})
 }
@@ -149,31 +150,12 @@ func TestName_IsValidated(t *testing.T) {
 func TestCreate_IsExactConcurrently(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		people := []account.Actor{b.ada, b.eve, person(t, b.DB), person(t, b.DB)}
-		var mu sync.Mutex
-		var winners []shape
-		var owner account.Actor
-		var all sync.WaitGroup
-		for i := range 50 {
-			all.Go(func() {
-				a := people[i%len(people)]
-				m, err := b.Create(t.Context(), a, fmt.Sprintf("Attempt %d", i), "promo")
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case err == nil:
-					winners, owner = append(winners, shapeOf(m)), a
-				case !errs.Is(err, errs.SlugTaken):
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if workspaces, members := b.count(t); len(winners) != 1 || workspaces != 1 || members != 1 {
-			t.Fatalf("%d created, %d workspaces, %d members; want one of each", len(winners), workspaces, members)
-		}
-		kept := must.Value(b.Require(t.Context(), owner, winners[0].ID))(t)
-		if diff := cmp.Diff(winners[0], shapeOf(kept)); diff != "" {
-			t.Errorf("kept (-created +got):\n%s", diff)
+		got := errstest.AtOnce(50, func(i int) error {
+			return errstest.Of(b.Create(t.Context(), people[i%len(people)], fmt.Sprintf("Attempt %d", i), "promo"))
+		})
+		wanttest.Equal(t, map[string]int{"OK": 1, "SLUG_TAKEN": 49}, got, "answers")
+		if workspaces, members := b.count(t); workspaces != 1 || members != 1 {
+			t.Errorf("%d workspaces, %d members; want one of each", workspaces, members)
 		}
 	})
 }
@@ -225,31 +207,11 @@ func TestList_ReturnsMemberships(t *testing.T) {
 			}
 			sizes, more = append(sizes, len(p.Items)), p.HasNext
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("listed (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]int{2, 2, 1}, sizes); diff != "" {
-			t.Errorf("sizes of the pages (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, want, got, "listed")
+		wanttest.Equal(t, []int{2, 2, 1}, sizes, "sizes of the pages")
 		none, err := b.List(t.Context(), account.Actor{}, false, page.Request{Size: 2})
 		if err != nil || len(none.Items) > 0 || none.HasNext {
 			t.Errorf("workspaces of an anonymous actor: %+v, %v", none, err)
-		}
-	})
-}
-
-func TestList_ReturnsRole(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		want := []shape{shapeOf(b.create(t, b.ada, "promo"))}
-		want[0].Role = Viewer
-		join(t, b.DB, want[0].ID, b.eve, Viewer)
-		p := must.Value(b.List(t.Context(), b.eve, false, page.Request{Size: 2}))(t)
-		got := []shape{}
-		for _, m := range p.Items {
-			got = append(got, shapeOf(m))
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("listed (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -258,25 +220,10 @@ func TestList_ReturnsRole(t *testing.T) {
 func TestCreate_BoundsWorkspaces(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.MaxWorkspaces = 3
-		var created, refused atomic.Int64
-		var all sync.WaitGroup
-		for i := range 20 {
-			all.Go(func() {
-				_, err := b.Create(t.Context(), b.ada, "Mine", fmt.Sprint("mine-", i))
-				switch {
-				case err == nil:
-					created.Add(1)
-				case errs.Is(err, errs.QuotaExceeded):
-					refused.Add(1)
-				default:
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if created.Load() != 3 || refused.Load() != 17 {
-			t.Errorf("%d workspaces were created and %d refused, want 3 and 17", created.Load(), refused.Load())
-		}
+		got := errstest.AtOnce(20, func(i int) error {
+			return errstest.Of(b.Create(t.Context(), b.ada, "Mine", fmt.Sprint("mine-", i)))
+		})
+		wanttest.Equal(t, map[string]int{"OK": 3, "QUOTA_EXCEEDED": 17}, got, "answers")
 		b.create(t, b.eve, "of-eve")
 	})
 }
@@ -289,10 +236,7 @@ func TestUpdate_BoundsSlugChanges(t *testing.T) {
 		now := noon
 		b.Now = func() time.Time { return now }
 		m := b.create(t, b.ada, "first")
-		rename := func(slug string) error {
-			_, err := b.Update(t.Context(), m, Change{Slug: &slug})
-			return err
-		}
+		rename := func(slug string) error { return errstest.Of(b.Update(t.Context(), m, Change{Slug: &slug})) }
 		now = now.Add(time.Minute)
 		for i := range 10 {
 			must.NoError(t, rename(fmt.Sprint("slug-", i)))
@@ -335,16 +279,4 @@ func TestReleaseSlugs_KeepsFollowedOnes(t *testing.T) {
 			}
 		}
 	})
-}
-
-// wantError returns a function that checks the kind of a call's error, its last result:
-// wantError(t, errs.NotFound, "twice")(call()).
-func wantError(t *testing.T, want errs.Kind, what string) func(results ...any) {
-	t.Helper()
-	return func(results ...any) {
-		t.Helper()
-		if err, _ := results[len(results)-1].(error); !errs.Is(err, want) {
-			t.Errorf("%s: %v, want %s", what, err, want)
-		}
-	}
 }

@@ -40,6 +40,13 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	})
 }
 
+// EachParallel is Each in parallel with other tests.
+func EachParallel(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	t.Helper()
+	t.Parallel()
+	Each(t, test)
+}
+
 // EachIfExhaustive runs the test on SQLite, and on PostgreSQL if tests are exhaustive. It is for
 // behaviour of Go code whose statements have tests on both.
 func EachIfExhaustive(t *testing.T, test func(t *testing.T, d *db.DB)) {

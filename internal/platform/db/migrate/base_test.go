@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/db/migrate"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // earlier are the migrations before a base.
@@ -55,14 +56,10 @@ func TestUp_AdoptsDatabaseOfEarlierMigrations(t *testing.T) {
 			!strings.HasPrefix(applied[0], "0001_base@") {
 			t.Errorf("recorded (-applied +recorded):\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{"deux", "migrations", "one", "three"}, tables(t, d)); diff != "" {
-			t.Errorf("tables (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []string{"deux", "migrations", "one", "three"}, tables(t, d), "tables")
 		var ids []string
 		must.NoError(t, d.NewSelect().Table("one").Column("id").Scan(db.AsOwner(t.Context()), &ids))
-		if diff := cmp.Diff([]string{"kept"}, ids); diff != "" {
-			t.Errorf("rows (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []string{"kept"}, ids, "rows")
 		up(t, d, files)
 		must.NoError(t, migrate.Check(t.Context(), d, files))
 	})
@@ -111,9 +108,7 @@ func TestUp_RefusesOtherSchemas(t *testing.T) {
 				if diff := cmp.Diff(recorded, names(t, d)); diff != "" || len(list) < len(recorded) {
 					t.Errorf("listed %v; recorded (-before +after):\n%s", list, diff)
 				}
-				if diff := cmp.Diff(existing, tables(t, d)); diff != "" {
-					t.Errorf("tables (-before +after):\n%s", diff)
-				}
+				wanttest.Equal(t, existing, tables(t, d), "tables")
 			})
 		})
 	}
@@ -147,9 +142,8 @@ func TestBreaking_ListsWhatNodesDoNotKnow(t *testing.T) {
 					must.Value(migrate.Up(t.Context(), d, c.before, noon))(t)
 				}
 				got, err := migrate.Breaking(t.Context(), d, c.after)
-				if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
-					t.Errorf("%v; (-want +got):\n%s", err, diff)
-				}
+				must.NoError(t, err)
+				wanttest.Equal(t, c.want, got, "result")
 				pending := c.before == nil || len(c.before) < len(c.after)
 				if err := migrate.Check(t.Context(), d, c.after); (err != nil) != pending {
 					t.Errorf("Check: %v", err)
@@ -171,9 +165,7 @@ func TestUp_FailedAdoptionLeavesDatabase(t *testing.T) {
 		if applied, err := migrate.Up(t.Context(), d, files, noon); err == nil || len(applied) > 0 {
 			t.Errorf("applied %v, %v", applied, err)
 		}
-		if diff := cmp.Diff([]string{"0001_one", "0002_two"}, names(t, d)); diff != "" {
-			t.Errorf("recorded (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []string{"0001_one", "0002_two"}, names(t, d), "recorded")
 		if applied := must.Value(migrate.Up(t.Context(), d, basis(schema), noon))(t); len(applied) != 2 {
 			t.Errorf("the next run applied %v", applied)
 		}
@@ -197,8 +189,6 @@ func TestDown_KeepsBase(t *testing.T) {
 		if undone, err := migrate.Down(t.Context(), d, files); undone != "" || !errors.Is(err, migrate.ErrBase) {
 			t.Errorf("undone %q, %v", undone, err)
 		}
-		if diff := cmp.Diff([]string{"deux", "migrations", "one"}, tables(t, d)); diff != "" {
-			t.Errorf("tables (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []string{"deux", "migrations", "one"}, tables(t, d), "tables")
 	})
 }

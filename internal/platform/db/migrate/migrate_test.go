@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/migrate"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -89,16 +90,12 @@ func TestMigrate_UpAndDown(t *testing.T) {
 			"0010_ten.up": "CREATE TABLE ten (id TEXT);", "0010_ten.down": "DROP TABLE ten;",
 		})
 		pending := []string{"0001_one pending", "0002_two pending", "0010_ten pending"}
-		if diff := cmp.Diff(pending, taken(t, d, files)); diff != "" {
-			t.Errorf("before the first (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, pending, taken(t, d, files), "before the first")
 		for range 2 { // and up again after all the way down
 			up(t, d, files, "0001_one", "0002_two", "0010_ten")
 			up(t, d, files)
 			done := strings.ReplaceAll(strings.Join(pending, "\n"), "pending", "2026-11-20T12:00:00Z")
-			if diff := cmp.Diff(done, strings.Join(taken(t, d, files), "\n")); diff != "" {
-				t.Errorf("after the last (-want +got):\n%s", diff)
-			}
+			wanttest.Equal(t, done, strings.Join(taken(t, d, files), "\n"), "after the last")
 			var ids []string
 			if err := d.NewSelect().Table("one").Column("id").Order("id").Scan(db.AsOwner(t.Context()),
 				&ids); err != nil ||
@@ -110,9 +107,7 @@ func TestMigrate_UpAndDown(t *testing.T) {
 					t.Errorf("undone %q, want %q: %v", undone, want, err)
 				}
 			}
-			if diff := cmp.Diff([]string{"migrations"}, tables(t, d)); diff != "" {
-				t.Errorf("left over (-want +got):\n%s", diff)
-			}
+			wanttest.Equal(t, []string{"migrations"}, tables(t, d), "left over")
 		}
 	})
 }
@@ -132,13 +127,9 @@ func TestUp_FailedMigrationLeavesNothing(t *testing.T) {
 			!strings.Contains(err.Error(), "0002_bad") {
 			t.Errorf("%v; applied (-want +got):\n%s", err, diff)
 		}
-		if diff := cmp.Diff([]string{"good", "migrations"}, tables(t, d)); diff != "" {
-			t.Errorf("tables (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []string{"good", "migrations"}, tables(t, d), "tables")
 		want := []string{"0001_good 2026-11-20T12:00:00Z", "0002_bad pending", "0003_later pending"}
-		if diff := cmp.Diff(want, taken(t, d, files)); diff != "" {
-			t.Errorf("steps (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, want, taken(t, d, files), "steps")
 		steps["0002_bad.up"] = "CREATE TABLE half (id TEXT)"
 		up(t, d, scripts(steps), "0002_bad", "0003_later")
 	})
@@ -157,12 +148,8 @@ func TestDown_FailureKeepsMigration(t *testing.T) {
 				t.Errorf("%q undid %q: %v", down, undone, err)
 			}
 		}
-		if diff := cmp.Diff([]string{"0001_one 2026-11-20T12:00:00Z"}, taken(t, d, scripts(steps))); diff != "" {
-			t.Errorf("steps (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]string{"migrations", "one"}, tables(t, d)); diff != "" {
-			t.Errorf("tables (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []string{"0001_one 2026-11-20T12:00:00Z"}, taken(t, d, scripts(steps)), "steps")
+		wanttest.Equal(t, []string{"migrations", "one"}, tables(t, d), "tables")
 	})
 }
 
@@ -189,17 +176,13 @@ func TestUp_IsSerialized(t *testing.T) {
 				steps[fmt.Sprintf("%04d_count.up", i)] = fmt.Sprintf("INSERT INTO counted VALUES (%d)", i)
 				want[fmt.Sprintf("%04d_count", i)] = 1
 			}
-			if diff := cmp.Diff(want, start(t, 8, open, scripts(steps))); diff != "" {
-				t.Errorf("how often each step was taken (-want +got):\n%s", diff)
-			}
+			wanttest.Equal(t, want, start(t, 8, open, scripts(steps)), "how often each step was taken")
 			d := must.Value(open())(t)
 			defer d.Close()
 			var counted []int
 			must.NoError(t, d.NewSelect().Table("counted").Column("step").Order("step").
 				Scan(db.AsOwner(t.Context()), &counted))
-			if diff := cmp.Diff([]int{2, 3, 4, 5, 6}, counted); diff != "" {
-				t.Errorf("what the steps wrote (-want +got):\n%s", diff)
-			}
+			wanttest.Equal(t, []int{2, 3, 4, 5, 6}, counted, "what the steps wrote")
 		})
 	}
 }
@@ -253,9 +236,7 @@ func TestUp_OnlineIsSerialized(t *testing.T) {
 	}
 	open := func() (*db.DB, error) { return db.OpenPostgres(databaseURL, 2) }
 	want := map[string]int{"0001_table": 1, "0002_index": 1}
-	if diff := cmp.Diff(want, start(t, 8, open, scripts(steps))); diff != "" {
-		t.Errorf("how often each step was taken (-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, want, start(t, 8, open, scripts(steps)), "how often each step was taken")
 }
 
 // TestUp_OnlineHoldsNothingUp: meanwhile the lock of other migrations is free, which starting nodes
@@ -313,9 +294,7 @@ func TestUp_RepeatsInterruptedOnlineMigration(t *testing.T) {
 	up(t, d, files, "0002_index", "0003_later")
 	var valid []bool
 	must.NoError(t, d.NewRaw("SELECT indisvalid FROM pg_index WHERE indexrelid = 'ones'::regclass").Scan(ctx, &valid))
-	if diff := cmp.Diff([]bool{true}, valid); diff != "" {
-		t.Errorf("the index is valid (-want +got):\n%s", diff)
-	}
+	wanttest.Equal(t, []bool{true}, valid, "the index is valid")
 }
 
 func TestUp_AppliesBase(t *testing.T) {
@@ -340,9 +319,7 @@ func TestUp_YieldsToTraffic(t *testing.T) {
 	steps["0002_two.up"], steps["0002_two.down"] = "ALTER TABLE one ADD two TEXT", "ALTER TABLE one DROP two"
 	givesWay(t, d, func(ctx context.Context) error {
 		applied, err := migrate.Up(ctx, d, scripts(steps), noon)
-		if diff := cmp.Diff([]string{"0002_two"}, applied); diff != "" {
-			t.Errorf("applied (-want +got):\n%s", diff)
-		}
+		wanttest.Equal(t, []string{"0002_two"}, applied, "applied")
 		return err
 	})
 	givesWay(t, d, func(ctx context.Context) error {
@@ -371,13 +348,9 @@ func givesWay(t *testing.T, d *db.DB, step func(ctx context.Context) error) {
 	}
 	late, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	if _, err := d.ExecContext(late, "SELECT * FROM one"); err != nil {
-		t.Fatalf("a statement waits for a step that waits: %v", err)
-	}
+	must.Value(d.ExecContext(late, "SELECT * FROM one"))(t) // a statement waits for a step that waits
 	must.NoError(t, dump.Rollback())
-	if err := <-migrated; err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, <-migrated)
 }
 
 // TestUp_RequiresRoles: a role that can neither create nor use the roles of the scopes is refused

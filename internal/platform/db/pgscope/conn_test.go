@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/db/pgscope"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
@@ -76,12 +77,10 @@ func TestStatement_TimesOut(t *testing.T) {
 		{"the system", db.AsSystem(t.Context()), false},
 		{"the resolver", db.AsResolver(t.Context()), true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := conn.ExecContext(c.ctx, "SELECT pg_sleep(0.8)")
-			if ended := errs.Is(err, errs.Unavailable); ended != c.ends || err != nil && !ended {
-				t.Errorf("in the scope of %s: %v", c.name, err)
-			}
-		})
+		_, err := conn.ExecContext(c.ctx, "SELECT pg_sleep(0.8)")
+		if ended := errs.Is(err, errs.Unavailable); ended != c.ends || err != nil && !ended {
+			t.Errorf("in the scope of %s: %v", c.name, err)
+		}
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
@@ -97,8 +96,7 @@ func TestLock_TimesOut(t *testing.T) {
 	held, freed := make(chan struct{}), make(chan struct{})
 	done := make(chan error, 1)
 	lock := func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(1)")
-		return err
+		return errstest.Of(tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(1)"))
 	}
 	must.Value(d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE locked (id INT); GRANT ALL ON locked TO PUBLIC"))(t)
 	go func() {
@@ -123,12 +121,8 @@ func TestLock_TimesOut(t *testing.T) {
 		}
 	}
 	time.AfterFunc(600*time.Millisecond, func() { close(freed) })
-	if err := d.Tx(db.AsSystem(t.Context()), lock); err != nil {
-		t.Errorf("a job that waits gets %v", err)
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.NoError(t, d.Tx(db.AsSystem(t.Context()), lock)) // a job that waits
+	must.NoError(t, <-done)
 }
 
 // late is a context that ends after database/sql has looked at it once.
@@ -189,9 +183,7 @@ func TestOpen_LeavesAStandby(t *testing.T) {
 	if _, err := d.ExecContext(owner, write); err == nil || !strings.Contains(err.Error(), "25006") {
 		t.Fatalf("writing to a standby: %v", err)
 	}
-	if _, err := d.ExecContext(owner, write); err != nil {
-		t.Errorf("then: %v", err)
-	}
+	must.Value(d.ExecContext(owner, write))(t) // then
 }
 
 // TestOpen_AcceptsSeveralHosts: the first does not answer, the second can be written to.
@@ -204,9 +196,7 @@ func TestOpen_AcceptsSeveralHosts(t *testing.T) {
 	u.RawQuery = query.Encode()
 	d := must.Value(db.OpenPostgres(u.String(), 1))(t)
 	defer d.Close()
-	if _, err := d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE made (id int)"); err != nil {
-		t.Error(err)
-	}
+	must.Value(d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE made (id int)"))(t)
 }
 
 // TestScope_NeedsNoSession: connections that share a session, as behind a pooler of transactions,

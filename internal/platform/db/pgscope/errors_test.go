@@ -2,10 +2,7 @@ package pgscope_test
 
 import (
 	"context"
-	"io"
-	"net"
 	"net/url"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/errs/errstest"
+	"github.com/linkforge/linkforge/internal/platform/faulttest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
@@ -25,58 +24,6 @@ func on(t *testing.T, where, address string) *db.DB {
 	d := must.Value(db.OpenPostgres(u.String(), 2))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
-}
-
-// wire leads to a server until it is cut.
-type wire struct {
-	net.Listener
-	mu    sync.Mutex
-	conns []net.Conn
-}
-
-func newWire(t *testing.T, server string) *wire {
-	t.Helper()
-	l := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	w := &wire{Listener: l}
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			behind, err := net.Dial("tcp", server)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			w.mu.Lock()
-			w.conns = append(w.conns, client, behind)
-			w.mu.Unlock()
-			for _, ends := range [][2]net.Conn{{client, behind}, {behind, client}} {
-				running.Go(func() {
-					_, _ = io.Copy(ends[0], ends[1])
-					ends[0].Close()
-				})
-			}
-		}
-	})
-	t.Cleanup(func() {
-		w.cut()
-		running.Wait()
-	})
-	return w
-}
-
-// cut breaks every connection, and takes no more.
-func (w *wire) cut() {
-	w.Close()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.conns {
-		_ = c.(*net.TCPConn).SetLinger(0) // a reset, after which writes fail
-		c.Close()
-	}
 }
 
 // TestTx_EndsOnAResetConnection: a transaction that begins by statements that are sent ahead, or by
@@ -100,15 +47,15 @@ func TestTx_EndsOnAResetConnection(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWire(t, must.Value(url.Parse(where))(t).Host)
-			d := on(t, where, w.Addr().String())
+			w := faulttest.NewProxy(t, must.Value(url.Parse(where))(t).Host)
+			d := on(t, where, w.Address)
 			ctx, cancel := context.WithTimeout(db.AsSystem(t.Context()), 20*time.Second)
 			defer cancel()
 			run := func(ctx context.Context, tx bun.Tx) error { return begin(ctx, d, tx) }
 			for range 3 { // the session is not checked again within a second
 				must.NoError(t, d.Tx(ctx, run))
 			}
-			w.cut()
+			w.Set(faulttest.Refuse)
 			time.Sleep(5 * time.Millisecond) // until the reset has arrived
 			if err := d.Tx(ctx, run); !errs.Is(err, errs.Unavailable) || ctx.Err() != nil {
 				t.Errorf("%v, %v", err, ctx.Err())
@@ -141,19 +88,17 @@ func TestError_OutageIsUnavailable(t *testing.T) {
 		})
 	}
 
-	_, err = on(t, where, "127.0.0.1:1").ExecContext(owner, "SELECT 1")
-	expect("no server", err, true)
+	expect("no server", errstest.Of(on(t, where, "127.0.0.1:1").ExecContext(owner, "SELECT 1")), true)
 
-	w := newWire(t, u.Host)
-	broken := on(t, where, w.Addr().String())
-	expect("a connection breaks before the commit", write(broken, func(bun.Tx) { w.cut() }), true)
-	_, err = broken.ExecContext(owner, "SELECT 1")
-	expect("then", err, true)
+	w := faulttest.NewProxy(t, u.Host)
+	broken := on(t, where, w.Address)
+	expect("a connection breaks before the commit", write(broken, func(bun.Tx) { w.Set(faulttest.Refuse) }), true)
+	expect("then", errstest.Of(broken.ExecContext(owner, "SELECT 1")), true)
 
-	w = newWire(t, u.Host)
-	broken = on(t, where, w.Addr().String())
+	w = faulttest.NewProxy(t, u.Host)
+	broken = on(t, where, w.Address)
 	expect("a connection breaks before a statement", broken.Tx(owner, func(ctx context.Context, tx bun.Tx) error {
-		w.cut()
+		w.Set(faulttest.Refuse)
 		_, err := tx.ExecContext(ctx, "SELECT 1")
 		return err
 	}), true)
@@ -169,17 +114,12 @@ func TestError_OutageIsUnavailable(t *testing.T) {
 			t.Error(err)
 		}
 	}), true)
-	if _, err := d.ExecContext(owner, "SELECT 1"); err != nil {
-		t.Errorf("then, on another connection: %v", err)
-	}
+	must.Value(d.ExecContext(owner, "SELECT 1"))(t) // then, on another connection
 
 	u.Path = "/nosuchdatabase"
-	_, err = on(t, u.String(), u.Host).ExecContext(owner, "SELECT 1")
-	expect("there is no such database", err, true)
-	_, err = d.ExecContext(owner, "SELECT nosuchcolumn")
-	expect("a statement that is wrong", err, false)
+	expect("there is no such database", errstest.Of(on(t, u.String(), u.Host).ExecContext(owner, "SELECT 1")), true)
+	expect("a statement that is wrong", errstest.Of(d.ExecContext(owner, "SELECT nosuchcolumn")), false)
 	gone, cancel := context.WithCancel(owner)
 	cancel()
-	_, err = on(t, where, "127.0.0.1:1").ExecContext(gone, "SELECT 1")
-	expect("a caller who has gone", err, false)
+	expect("a caller who has gone", errstest.Of(on(t, where, "127.0.0.1:1").ExecContext(gone, "SELECT 1")), false)
 }

@@ -134,22 +134,18 @@ func TestReplica_RefusesOtherServers(t *testing.T) {
 		"another database":    {other, "no standby of the database"},
 		"no server":           {"postgres://nobody@127.0.0.1:1/nothing?sslmode=disable", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			d, err := db.Server{URL: here, ReadURL: c.url, Pool: 2}.Open()
-			must.NoError(t, err)
-			err = d.Replica.Check(t.Context(), d)
-			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want %q", err, c.says)
-			}
-			var standby bool
-			if err := d.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(db.AsOwner(t.Context()),
-				&standby); err != nil ||
-				standby {
-				t.Errorf("the database is read no more: %v", err)
-			}
-			if err := d.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		d, err := db.Server{URL: here, ReadURL: c.url, Pool: 2}.Open()
+		must.NoError(t, err)
+		err = d.Replica.Check(t.Context(), d)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+		var standby bool
+		if err := d.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(db.AsOwner(t.Context()),
+			&standby); err != nil ||
+			standby {
+			t.Errorf("%s: the database is read no more: %v", name, err)
+		}
+		must.NoError(t, d.Close())
 	}
 }
