@@ -72,7 +72,7 @@ func TestLimiter_WaitersKeepTheirTurns(t *testing.T) {
 		}
 		all.Wait()
 		for _, n := range served {
-			if n < rounds-1 || n > rounds+2 {
+			if n < rounds-1 || n > rounds+4 { // those that ask at the same instant are served in any order
 				t.Errorf("served %v", served)
 				break
 			}
