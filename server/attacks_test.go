@@ -170,7 +170,8 @@ func manyInvitations(t *testing.T, s *scene) attack {
 				map[string]any{"in": map[string]any{"email": s.victim.email}}); err != nil {
 				t.Error(err)
 			}
-			polltest.Until(t, "the victim's mail arrives", func() bool { return s.mail.has(s.victim.email, "/password#") })
+			polltest.Until(t, "the victim's mail arrives",
+				func() bool { return s.mail.has(s.victim.email, "/password#") })
 			t.Logf("mails of the attacker: %d; the victim's reset arrived after %s", s.mail.to("stranger"),
 				time.Since(began).Round(time.Millisecond))
 			if n := s.mail.to("stranger"); n > 50 || s.mail.count() < sent {
