@@ -238,6 +238,11 @@ func TestOwnCodes_KeepTheirDomain(t *testing.T) {
 				}
 			}
 		}
+		at := b.addDomain(t, "go.example.com", domain.Own, true)
+		l, _ := b.create(t, own(at, "promo"))
+		b.Remove(t, l.ID)
+		must.Value(domains.Remove(t.Context(), b.Mine, at.ID))(t)
+		linktest.Refused(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t, errs.Conflict, "its domain was removed")
 	})
 }
 
