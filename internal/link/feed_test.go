@@ -101,22 +101,6 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 	})
 }
 
-// TestFeed_DoesNotWaitForWriters: a batch of clicks may write for seconds.
-func TestFeed_DoesNotWaitForWriters(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		err := b.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			if _, err := tx.NewUpdate().Table("workspaces").Set("name = name").Where("id = ?", b.Mine.ID()).
-				Exec(ctx); err != nil {
-				return err
-			}
-			return b.Feed.CatchUp(t.Context())
-		})
-		if err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // TestStore_InvalidatesItsOwnCache: without waiting for the list.
 func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {

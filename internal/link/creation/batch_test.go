@@ -6,13 +6,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/codecounter"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -59,15 +57,11 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 				t.Errorf("%s link at %s", l.Strategy, b.ShortURL(l))
 			}
 		}
-		if got := b.Used(t); got != 6 {
-			t.Errorf("%d links used, want 6", got)
-		}
+		b.ExpectUsed(t, 6)
 		again := outcomes(b.createMany(t, link.SkipFailed, in[:8]...))
 		linktest.Equal(t, []string{"there", "there", "there", "INVALID_URL", "there", "there", "CODE_TAKEN", "there"},
 			again, "again")
-		if got := b.Used(t); got != 6 {
-			t.Errorf("%d links used after the same again, want 6", got)
-		}
+		b.ExpectUsed(t, 6)
 	})
 }
 
@@ -80,8 +74,8 @@ func (i *linkInserts) AfterQuery(_ context.Context, event *bun.QueryEvent) {
 	i.any = i.any || strings.Contains(event.Query, `INSERT INTO "links"`)
 }
 
-// TestStore_FailingBatchesWriteNothing: a batch that fails as a whole because of a taken code or
-// the quota inserts no links that are rolled back.
+// TestStore_FailingBatchesWriteNothing: a batch that fails as a whole inserts no links, also none
+// that are rolled back.
 func TestStore_FailingBatchesWriteNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -94,144 +88,27 @@ func TestStore_FailingBatchesWriteNothing(t *testing.T) {
 			t.Fatal("the creation of a link is not seen")
 		}
 		for name, batch := range map[string][]*Input{
-			"a taken code": append(urls(0, 2), &Input{URL: "https://example.com/b", CustomCode: &promo}),
-			"the quota":    urls(0, 5),
+			"INVALID_URL":    append(urls(0, 2), &Input{URL: "nothing"}),
+			"CODE_TAKEN":     append(urls(0, 2), &Input{URL: "https://example.com/b", CustomCode: &promo}),
+			"QUOTA_EXCEEDED": urls(0, 5),
 		} {
 			for _, key := range []*string{nil, &name} {
 				written.any = false
 				results, err := b.CreateMany(t.Context(), b.Mine,
 					Batch{Links: batch, OnError: link.AllOrNothing, IdempotencyKey: key})
-				if err != nil || written.any ||
-					slices.ContainsFunc(results, func(r link.Result) bool { return r.Err == nil }) {
-					t.Errorf("%s: %v, inserted: %t, error: %v", name, outcomes(results), written.any, err)
+				want := slices.Repeat([]string{"CONFLICT"}, len(batch))
+				if want[len(want)-1] = name; name == "QUOTA_EXCEEDED" {
+					want = slices.Repeat([]string{name}, len(batch))
+				}
+				if got := outcomes(results); err != nil || written.any || !slices.Equal(got, want) {
+					t.Errorf("%v, want %v, inserted: %t, error: %v", got, want, written.any, err)
 				}
 			}
 		}
-	})
-}
-
-func TestStore_CreateManyAllOrNothing(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		b.Quota.Default = 5
-		promo := "promo"
-		b.create(t, Input{URL: "https://example.com/there", CustomCode: &promo})
-		for name, bad := range map[string]*Input{
-			"invalid": {URL: "nothing"},
-			"taken":   {URL: "https://example.com/b", CustomCode: &promo},
-		} {
-			got := outcomes(b.createMany(t, link.AllOrNothing, &Input{URL: "https://example.com/a"}, bad))
-			if got[0] != "CONFLICT" || got[1] == "CONFLICT" {
-				t.Errorf("%s: %v", name, got)
-			}
-		}
-		if got := outcomes(b.createMany(t, link.AllOrNothing, urls(0, 5)...)); !slices.Contains(got,
-			"QUOTA_EXCEEDED") ||
-			slices.Contains(got, "created") {
-			t.Errorf("beyond the quota: %v", got)
-		}
-		n, err := b.DB.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
-		if err != nil || n != 1 || b.Used(t) != 1 {
-			t.Errorf("%d links, %d used, want the one that was there: %v", n, b.Used(t), err)
-		}
-		if got := outcomes(b.createMany(t, link.AllOrNothing, urls(0, 4)...)); slices.ContainsFunc(got,
-			func(s string) bool { return s != "created" }) {
+		if got := outcomes(b.createMany(t, link.AllOrNothing, urls(0, 4)...)); slices.Contains(got, "CONFLICT") {
 			t.Errorf("within the quota: %v", got)
 		}
-	})
-}
-
-// TestStore_CreateManyUsesTheRemainingQuota lets batches that overlap race for fewer links than
-// they want.
-func TestStore_CreateManyUsesTheRemainingQuota(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		b.Quota.Default = 60
-		var mu sync.Mutex
-		said := map[string]int{}
-		var all sync.WaitGroup
-		for i := range 6 {
-			all.Go(func() {
-				// 80 in all, most of them twice
-				results, err := b.CreateMany(t.Context(), b.Mine, Batch{Links: urls(i*10, i*10+30)})
-				if err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				for _, one := range outcomes(results) {
-					said[one]++
-				}
-			})
-		}
-		all.Wait()
-		n, err := b.DB.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
-		if err != nil || n != 60 || said["created"] != 60 || b.Used(t) != 60 {
-			t.Errorf("%d links, %v, %d used, want 60 created: %v", n, said, b.Used(t), err)
-		}
-		if got := outcomes(b.createMany(t, link.SkipFailed, urls(0, 80)...)); slices.Contains(got, "created") {
-			t.Errorf("beyond the quota: %v", got)
-		}
-	})
-}
-
-// TestStore_CreateManyOnTwoNodesIssuesDistinctCounters has two stores create at once, as two nodes
-// would: no code comes twice, also when a node is replaced and its block is lost.
-func TestStore_CreateManyOnTwoNodesIssuesDistinctCounters(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		b.Quota.Default = 10_000
-		var mu sync.Mutex
-		codes := map[string]bool{}
-		for range 2 {
-			var all sync.WaitGroup
-			for range 2 {
-				node := NewStore(b.config)
-				all.Go(func() {
-					for range 3 {
-						in := urls(0, 500)
-						for _, one := range in {
-							one.Strategy = new(link.Counter)
-						}
-						results, err := node.CreateMany(t.Context(), b.Mine, Batch{Links: in})
-						if err != nil {
-							t.Error(err)
-						}
-						mu.Lock()
-						for _, r := range results {
-							codes[r.Link.Code] = true
-						}
-						mu.Unlock()
-					}
-				})
-			}
-			all.Wait()
-		}
-		if len(codes) != 6000 {
-			t.Errorf("%d codes, want 6000", len(codes))
-		}
-		var next int64
-		if err := b.DB.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &next); err != nil ||
-			next > 6000+4*codecounter.BlockSize {
-			t.Errorf("%d counters handed out for 6000 links and 4 nodes: %v", next, err)
-		}
-	})
-}
-
-// TestStore_CreateSkipsTakenCounters gives the next counter's code away beforehand.
-func TestStore_CreateSkipsTakenCounters(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		taken, _ := b.create(t, Input{URL: "https://example.com/taken"})
-		for counter := range uint64(2) {
-			code := shortcode.NewPermutation(b.config.CodeSecrets[0]).Code(counter)
-			other := *taken
-			other.ID, other.Code, other.RootCode, other.Strategy = fmt.Sprint(counter), code, &code, link.Random
-			must.Value(b.DB.NewInsert().Model(&other).Exec(db.AsSystem(t.Context())))(t)
-		}
-		l, created := b.create(t, Input{URL: "https://example.com/", Strategy: new(link.Counter)})
-		if want := shortcode.NewPermutation(b.config.CodeSecrets[0]).Code(2); !created || l.Code != want {
-			t.Errorf("created %t, code %s, want %s", created, l.Code, want)
-		}
-		if got := b.Used(t); got != 2 {
-			t.Errorf("%d links used, want 2", got)
-		}
+		b.ExpectUsed(t, 5)
 	})
 }
 
@@ -244,44 +121,28 @@ func TestStore_CreateManyLimitsTheBatch(t *testing.T) {
 	}
 }
 
-// TestStore_CreateManyReturnsExistingLinks: three calls of a thousand links, and the same again,
-// which make nothing and take no quota.
-func TestStore_CreateManyReturnsExistingLinks(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		b.Quota.Default = 3 * link.MaxBatch
-		for _, want := range []string{"created", "there"} {
-			for call := range 3 {
-				for i, said := range outcomes(b.createMany(t, link.SkipFailed,
-					urls(call*link.MaxBatch, (call+1)*link.MaxBatch)...)) {
-					if said != want {
-						t.Fatalf("row %d of call %d: %s, want %s", i, call, said, want)
-					}
-				}
-			}
-			if got := b.Used(t); got != b.Quota.Default {
-				t.Errorf("%d links used, want %d", got, b.Quota.Default)
-			}
-		}
-	})
-}
-
-// TestStore_CreateManyRetriesAfterRollback: the first attempt is rolled back and repeated.
+// TestStore_CreateManyRetriesAfterRollback: the codes of the next counters are taken, so the first
+// attempts are rolled back and repeated.
 func TestStore_CreateManyRetriesAfterRollback(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		other, _ := b.create(t, Input{URL: "https://example.com/taken"})
-		code := shortcode.NewPermutation(b.config.CodeSecrets[0]).Code(0)
-		taken := *other
-		taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, link.Random
-		must.Value(b.DB.NewInsert().Model(&taken).Exec(db.AsSystem(t.Context())))(t)
-		for _, r := range b.createMany(t, link.SkipFailed, &Input{URL: "https://example.com/a"},
-			counted("https://example.com/b")) {
+		codes := shortcode.NewPermutation(b.config.CodeSecrets[0])
+		for counter := range uint64(2) {
+			taken, code := *other, codes.Code(counter)
+			taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, link.Random
+			must.Value(b.DB.NewInsert().Model(&taken).Exec(db.AsSystem(t.Context())))(t)
+		}
+		results := b.createMany(t, link.SkipFailed, &Input{URL: "https://example.com/a"},
+			counted("https://example.com/b"))
+		for _, r := range results {
 			if _, err := b.Get(t.Context(), b.Mine, r.Link.ID); err != nil || !r.Created {
 				t.Errorf("%+v: %v", r, err)
 			}
 		}
-		if got := b.Used(t); got != 3 {
-			t.Errorf("%d links used, want 3", got)
+		if got, want := results[1].Link.Code, codes.Code(2); got != want {
+			t.Errorf("the code %s, want %s", got, want)
 		}
+		b.ExpectUsed(t, 3)
 	})
 }
 
@@ -355,5 +216,64 @@ func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 					strings.Join(plans, "\n--\n"))
 			}
 		}
+	})
+}
+
+func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		const url = "https://example.com/a"
+		plain, _ := b.create(t, Input{URL: "https://example.com/plain"})
+		own, _ := b.create(t, Input{URL: url, ExternalID: new("A-1"), Metadata: pairs("k", "v")})
+		for name, c := range map[string]struct {
+			in    Input
+			there *link.Link
+			want  string
+		}{
+			"the same":         {in: Input{URL: url, ExternalID: new("A-1"), Title: new("other")}, there: own},
+			"none":             {in: Input{URL: url}, there: own},
+			"another":          {in: Input{URL: url, ExternalID: new("A-9")}, want: "CONFLICT"},
+			"in other letters": {in: Input{URL: url, ExternalID: new("a-1")}, want: "CONFLICT"},
+			"with a space":     {in: Input{URL: url, ExternalID: new("A-1 ")}, want: "CONFLICT"},
+			"of a link without": {in: Input{URL: "https://example.com/plain", ExternalID: new("A-9")},
+				want: "CONFLICT"},
+			"taken": {in: Input{URL: "https://example.com/new", ExternalID: new("A-1")}, want: "EXTERNAL_ID_TAKEN"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				l, created, err := b.Create(t.Context(), b.Mine, c.in)
+				if kindOf(err) != c.want || created {
+					t.Errorf("created %t, %v", created, err)
+				}
+				if c.want == "CONFLICT" && !strings.Contains(err.Error(), "upsertLink") {
+					t.Error("the error does not name upsertLink:", err)
+				}
+				if c.there != nil && (l.ID != c.there.ID || l.Title != nil) {
+					t.Errorf("%+v, want %s", l, c.there.ID)
+				}
+			})
+		}
+		l, _, err := b.Create(t.Context(), b.Foreign, Input{URL: url, ExternalID: new("A-1")})
+		if err != nil || l.ID == own.ID {
+			t.Errorf("in another workspace: %v", err)
+		}
+		if l, err := b.Get(t.Context(), b.Mine, plain.ID); err != nil || l.ExternalID != nil || l.Version != 1 {
+			t.Errorf("a refused creation has changed %+v: %v", l, err)
+		}
+	})
+}
+
+func TestStore_CreateManyComparesExternalIDsInTheBatch(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		url := "https://example.com/a"
+		results := b.createMany(t, link.SkipFailed,
+			&Input{URL: url, ExternalID: new("1")},
+			&Input{URL: url, ExternalID: new("1")},
+			&Input{URL: url},
+			&Input{URL: url, ExternalID: new("2")},
+			&Input{URL: "https://example.com/b", ExternalID: new("1")},
+			&Input{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
+			&Input{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
+		)
+		want := []string{"created", "there", "there", "CONFLICT", "EXTERNAL_ID_TAKEN", "created", "EXTERNAL_ID_TAKEN"}
+		linktest.Equal(t, want, outcomes(results), "difference")
 	})
 }

@@ -278,26 +278,13 @@ func TestFoldCodes_WaitsForRestores(t *testing.T) {
 
 func TestCustomCodes_CreatedConcurrently(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		var mu sync.Mutex
-		var creating sync.WaitGroup
-		ids, winners := map[string]bool{}, 0
-		for i := range 100 {
+		got := b.createAtOnce(t, 100, func(i int) Input {
 			code := []byte("printed-code")
 			code[i%7] -= 'a' - 'A'
-			creating.Go(func() {
-				l, created, err := b.Create(t.Context(), b.Mine, custom("https://example.com/", string(code)))
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					t.Error(err)
-				} else if ids[l.ID] = true; created {
-					winners++
-				}
-			})
-		}
-		creating.Wait()
-		if len(ids) != 1 || winners != 1 || b.Used(t) != 1 {
-			t.Errorf("%d links, %d created, %d used", len(ids), winners, b.Used(t))
-		}
+			return custom("https://example.com/", string(code))
+		})
+		linktest.Equal(t, map[string]int{"created": 1, "there": 99}, got, "outcomes")
+		b.ExpectRows(t, 1, "links", "TRUE")
+		b.ExpectUsed(t, 1)
 	})
 }

@@ -1,6 +1,8 @@
 package creation
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
@@ -56,9 +60,7 @@ func TestCreate_SeesEveryChange(t *testing.T) {
 				if got := editor.create(t, in); got != want {
 					t.Errorf("afterwards: %s, want %s", got, want)
 				}
-				if used := b.Used(t); used != int64(len(b.all(t))) {
-					t.Errorf("%d links are %d of the quota", len(b.all(t)), used)
-				}
+				b.ExpectUsed(t, int64(len(b.all(t))))
 			})
 		})
 	}
@@ -83,34 +85,25 @@ func (c caller) member(t *testing.T) (workspace.Membership, error) {
 	return c.spaces.Presume(t.Context(), account.Actor{AccountID: c.accountID}, c.workspaceID, workspace.WriteLinks)
 }
 
-// createOne creates a link for the caller.
-func (c caller) createOne(t *testing.T, in Input) link.Result {
+// create creates a link for the caller, and describes the result.
+func (c caller) create(t *testing.T, in Input) string {
 	t.Helper()
 	m, err := c.member(t)
 	if err != nil {
-		return link.Result{Err: err}
+		return kindOf(err)
 	}
 	results, err := c.b.CreateMany(t.Context(), m, Batch{Links: []*Input{&in}})
 	if err != nil {
-		return link.Result{Err: err}
+		return kindOf(err)
 	}
-	return results[0]
-}
-
-// create creates a link and describes the result.
-func (c caller) create(t *testing.T, in Input) string {
-	t.Helper()
-	return describe(c.createOne(t, in))
+	return describe(results[0])
 }
 
 func describe(r link.Result) string {
-	switch {
-	case r.Err != nil:
-		return errs.From(r.Err).Kind.Code()
-	case r.Created:
-		return fmt.Sprint("created with ", r.Link.RedirectStatus)
+	if r.Err != nil {
+		return kindOf(r.Err)
 	}
-	return fmt.Sprint("found with ", r.Link.RedirectStatus)
+	return fmt.Sprint(map[bool]string{true: "created", false: "found"}[r.Created], " with ", r.Link.RedirectStatus)
 }
 
 // all returns the ids of all links of the workspace.
@@ -176,55 +169,12 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 				release()
 				running.Wait()
 				linktest.Equal(t, want, got, "difference")
-				created := 1 + strings.Count(strings.Join(want, " "), "created")
-				if links := b.all(t); len(links) != created || b.Used(t) != int64(created) {
-					t.Errorf("%d links, %d of the quota, want %d", len(links), b.Used(t), created)
-				}
+				created := 1 + int64(strings.Count(strings.Join(want, " "), "created"))
+				b.ExpectRows(t, created, "links", "workspace_id = ?", b.Mine.ID())
+				b.ExpectUsed(t, created)
 			})
 		})
 	}
-}
-
-// TestCreate_MixesNewAndExistingLinks: one batch has new links, existing, deleted and disabled
-// ones, and equal requests.
-func TestCreate_MixesNewAndExistingLinks(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		url := func(name string) Input { return Input{URL: "https://www.example.com/" + name} }
-		old, _ := b.create(t, url("old"))
-		deleted, _ := b.create(t, url("deleted"))
-		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
-		disabled, _ := b.create(t, url("disabled"))
-		must.Value(b.DB.NewRaw("UPDATE links SET disabled_at = ? WHERE id = ?", noon, disabled.ID).
-			Exec(db.AsSystem(t.Context())))(t)
-		names := []string{"old", "new", "new", "deleted", "disabled", "newer"}
-		got := make([]string, len(names))
-		release := b.hold(t)
-		var callers sync.WaitGroup
-		for i, name := range names {
-			callers.Go(func() {
-				l, created, err := b.Create(t.Context(), b.Mine, url(name))
-				switch {
-				case err != nil:
-					got[i] = errs.From(err).Kind.Code()
-				case created:
-					got[i] = "created"
-				default:
-					got[i] = map[string]string{old.ID: "old", deleted.ID: "deleted"}[l.ID]
-				}
-			})
-			b.awaitRequests(t, i+1)
-		}
-		release()
-		callers.Wait()
-		if got[2] == "created" { // the deleted link is for another batch, which the calls join in any order
-			got[1], got[2] = got[2], got[1]
-		}
-		want := []string{"old", "created", "", "deleted", errs.UnsafeURL.Code(), "created"}
-		linktest.Equal(t, want, got, "difference")
-		if used := b.Used(t); used != 5 {
-			t.Errorf("%d of the quota are used, want 5", used)
-		}
-	})
 }
 
 func TestDrawCodes_LeavesReservedWordsOut(t *testing.T) {
@@ -236,4 +186,168 @@ func TestDrawCodes_LeavesReservedWordsOut(t *testing.T) {
 			t.Errorf("%v, of a domain: %t", codes, isOwn)
 		}
 	}
+}
+
+// hold runs a batch until it is released: small calls of all workspaces meanwhile wait for the next
+// one.
+func (b *bundle) hold(t *testing.T) (release func()) {
+	t.Helper()
+	b.lanes = 1
+	held, over := make(chan struct{}), make(chan struct{})
+	var holding sync.WaitGroup
+	holding.Go(func() {
+		_, _ = b.gatherer.Do(context.WithoutCancel(t.Context()), b.lane(""), nil,
+			func(context.Context, []*call) (struct{}, error) {
+				close(held)
+				<-over
+				return struct{}{}, nil
+			})
+	})
+	<-held
+	return func() {
+		close(over)
+		holding.Wait()
+	}
+}
+
+// awaitRequests waits until n calls wait.
+func (b *bundle) awaitRequests(t *testing.T, n int) {
+	t.Helper()
+	polltest.Until(t, fmt.Sprint(n, " calls wait"), func() bool { return b.gatherer.Waiting(b.lane("")) == n })
+}
+
+// TestGather_EachCallerGetsItsOwnResult requests new links, the same one, a refused one and a
+// taken code for two members in one batch.
+func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		there, _ := b.create(t, Input{URL: "https://example.com/there"})
+		other := workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)
+		release := b.hold(t)
+		type answer struct {
+			member  workspace.Membership
+			in      Input
+			want    string
+			link    *link.Link
+			created bool
+			err     error
+		}
+		promo := "promo"
+		answers := []*answer{
+			{member: b.Mine, in: Input{URL: "https://example.com/there"}, want: "there"},
+			{member: other, in: Input{URL: "https://example.com/there"}, want: "there"},
+			{member: b.Mine, in: Input{URL: "ftp://example.com/"}, want: errs.InvalidURL.Code()},
+			{member: b.Mine,
+				in:   Input{URL: "https://example.com/promo", Strategy: new(link.Custom), CustomCode: &promo},
+				want: "created"},
+			{member: other, in: Input{URL: "https://example.com/other", Strategy: new(link.Custom), CustomCode: &promo},
+				want: errs.CodeTaken.Code()},
+			{member: other, in: Input{URL: "https://example.com/new", Tags: []string{"tag"}}, want: "created"},
+		}
+		var asking sync.WaitGroup
+		for i, a := range answers { // in this order: the fourth has the code before the fifth
+			asking.Go(func() { a.link, a.created, a.err = b.Create(t.Context(), a.member, a.in) })
+			b.awaitRequests(t, i+1)
+		}
+		release()
+		asking.Wait()
+		for _, a := range answers {
+			said := outcomes([]link.Result{{Link: a.link, Created: a.created, Err: a.err}})[0]
+			if said != a.want {
+				t.Errorf("%s: %s, want %s: %v", a.in.URL, said, a.want, a.err)
+			}
+			if a.err == nil && a.link.In.ActorID() != a.member.ActorID() {
+				t.Errorf("%s: got the link with another caller's membership", a.in.URL)
+			}
+			if a.created && optional.Value(a.link.CreatedBy) != a.member.AccountID() {
+				t.Errorf("%s: made by %q, want %q", a.in.URL, optional.Value(a.link.CreatedBy), a.member.AccountID())
+			}
+			if a.want == "there" && a.link != nil && a.link.ID != there.ID {
+				t.Errorf("%s: it is another link", a.in.URL)
+			}
+		}
+	})
+}
+
+// refuseTitle makes the database refuse links with a title.
+func (b *bundle) refuseTitle(t *testing.T, title string) {
+	t.Helper()
+	statement := map[db.Kind]string{
+		db.Postgres: "ALTER TABLE links ADD CHECK (title <> '" + title + "')",
+		db.SQLite: "CREATE TRIGGER refused BEFORE INSERT ON links WHEN NEW.title = '" + title +
+			"' BEGIN SELECT RAISE(ABORT, " +
+			"'refused'); END",
+	}[b.DB.Kind]
+	must.Value(b.DB.ExecContext(db.AsOwner(t.Context()), statement))(t)
+}
+
+// TestGather_FailingCallsAffectNoOthers: the one who was to make the batch has gone, so has another,
+// and the database refuses the input of a third. The rest has links.
+func TestGather_FailingCallsAffectNoOthers(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		b.refuseTitle(t, "refused")
+		release := b.hold(t)
+		gone, leave := context.WithCancel(t.Context())
+		var asking sync.WaitGroup
+		failed := make([]error, 5)
+		for i := range failed {
+			ctx, in := t.Context(), Input{URL: fmt.Sprintf("https://example.com/%d", i)}
+			switch i {
+			case 0, 1:
+				ctx = gone
+			case 3:
+				in.Title = new("refused")
+			}
+			asking.Go(func() { _, _, failed[i] = b.Create(ctx, b.Mine, in) })
+			b.awaitRequests(t, i+1)
+		}
+		leave()
+		release()
+		asking.Wait()
+		if !errors.Is(failed[1], context.Canceled) || failed[2] != nil || !errs.Is(failed[3], errs.Internal) ||
+			failed[4] != nil {
+			t.Errorf("%v", failed)
+		}
+	})
+}
+
+// TestStore_ChecksMembersAgain: what waited for its turn is written only if its caller still has
+// the permission.
+func TestStore_ChecksMembersAgain(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		two := []*Input{{URL: "https://example.com/a"}, {URL: "https://example.com/b"}}
+		routed := []*Input{{URL: "https://example.com/r", Metadata: pairs("a", "b")}, {URL: "https://example.com/s"}}
+		batches := map[string]Batch{
+			"one": {Links: two[:1]}, "many": {Links: two}, "with data": {Links: routed},
+			"with a key":   {Links: two, IdempotencyKey: new("a key")},
+			"all or none":  {Links: two, OnError: link.AllOrNothing},
+			"random codes": {Links: []*Input{{URL: "https://example.com/", Strategy: new(link.Random)}}},
+		}
+		call := func(m workspace.Membership) map[string]error {
+			called := map[string]error{}
+			for name, batch := range batches {
+				_, called[name] = b.CreateMany(t.Context(), m, batch)
+			}
+			_, called["upsert"] = b.UpsertMany(t.Context(), m,
+				[]*Upsert{{ExternalID: "x", URL: "https://example.com/x"}}, link.SkipFailed)
+			return called
+		}
+		for change, want := range map[string]errs.Kind{
+			"UPDATE members SET role = 'VIEWER' WHERE account_id = ?": errs.Forbidden,
+			"DELETE FROM members WHERE account_id = ?":                errs.NotFound,
+		} {
+			member := workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)
+			must.Value(b.DB.NewRaw(change, member.AccountID()).Exec(db.AsSystem(t.Context())))(t)
+			for name, err := range call(member) {
+				if !errs.Is(err, want) {
+					t.Errorf("%s, %s: %v", change, name, err)
+				}
+			}
+		}
+		b.ExpectRows(t, 0, "links", "TRUE")
+		for name, err := range call(workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)) {
+			if err != nil {
+				t.Errorf("%s by a member: %v", name, err)
+			}
+		}
+	})
 }

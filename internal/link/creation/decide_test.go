@@ -95,8 +95,6 @@ func TestDecide_ByFacts(t *testing.T) {
 			"NO_CODE NO_CODE CODE CODE NO_RANDOM NO_RANDOM - NO_CODE CODE NO_RANDOM"},
 		"a taken code, a used up quota": {facts{isTaken: true, hasNextCode: true, overQuota: later},
 			"next next - - next next next next - next"},
-		"refused, a used up quota": {facts{refused: refused, overQuota: later},
-			"UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE UNSAFE"},
 
 		"it exists": {facts{same: known("a", nil)},
 			"return OTHER_ID return OTHER_ID - - - change change -"},
@@ -131,10 +129,6 @@ func TestDecide_ByFacts(t *testing.T) {
 			"DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
 		"it was disabled and deleted": {facts{same: known("a", all(disabled, gone))},
 			"DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
-		"it was disabled and purged": {facts{same: known("a", all(disabled, purged))},
-			"DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
-		"it was disabled with another id": {facts{same: known("a", all(disabled, other))},
-			"DISABLED DISABLED DISABLED DISABLED - - - DISABLED DISABLED -"},
 
 		"another URL has the code": {facts{ofCode: known("b", elsewhere)}, "- - CODE CODE - - - - change -"},
 		"one with another id has it": {facts{ofCode: known("b", all(elsewhere, other))},
@@ -152,8 +146,6 @@ func TestDecide_ByFacts(t *testing.T) {
 			"- - - ID_TAKEN - - - - change -"},
 
 		"another has the id": {facts{ofID: known("c", all(elsewhere, own))},
-			"- ID_TAKEN - ID_TAKEN - ID_TAKEN - change change change"},
-		"a deleted one has the id": {facts{ofID: known("c", all(elsewhere, own, gone))},
 			"- ID_TAKEN - ID_TAKEN - ID_TAKEN - change change change"},
 		"a disabled one has the id": {facts{ofID: known("c", all(elsewhere, own, disabled))},
 			"- ID_TAKEN - ID_TAKEN - ID_TAKEN - change change change"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linktest"
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -49,33 +47,32 @@ func TestIdempotencyKey_ReturnsTheSavedResults(t *testing.T) {
 		if *again[0].Link.Title != "later" {
 			t.Error("the link is not shown as it is now")
 		}
-		if got := b.Used(t); got != 2 {
-			t.Errorf("%d links used, want 2", got)
-		}
+		b.ExpectUsed(t, 2)
 	})
 }
 
+// TestIdempotencyKey_Conflicts with another input of its actor only.
 func TestIdempotencyKey_Conflicts(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		key, in := "key", counted("https://example.com/a")
 		must.Value(b.keyed(t, key, in))(t)
 		linktest.Refused(b.keyed(t, key, counted("https://example.com/other")))(t, errs.IdempotencyConflict,
 			"another input")
-		results, err := b.CreateMany(t.Context(), b.Foreign,
-			Batch{Links: []*Input{counted("https://example.com/other")},
-				IdempotencyKey: &key})
-		if err != nil || !results[0].Created {
-			t.Errorf("another workspace: %v", err)
+		creator := workspacetest.Key(t, b.DB, b.Mine.ID(), string(workspace.CreateLinks), string(workspace.ReadStats))
+		for i, m := range []workspace.Membership{
+			b.Foreign, workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor),
+			creator, creator, // which reads no links, and gets the result of its own call again
+		} {
+			in := counted(fmt.Sprint("https://example.com/", min(i, 2)))
+			results, err := b.CreateMany(t.Context(), m, Batch{Links: []*Input{in}, IdempotencyKey: &key})
+			if err != nil || !results[0].Created {
+				t.Errorf("actor %d: %+v, %v", i, results, err)
+			}
 		}
-		for name, key := range map[string]string{"empty": " ", "too long": strings.Repeat("k", 256),
-			"hostile": "a\x00b"} {
-			t.Run(name, func(t *testing.T) {
-				linktest.Refused(b.keyed(t, key, in))(t, errs.InvalidInput, "a key that is %s", name)
-			})
+		for _, key := range []string{" ", strings.Repeat("k", 256), "a\x00b"} {
+			linktest.Refused(b.keyed(t, key, in))(t, errs.InvalidInput, "the key %q", key)
 		}
-		if got := b.Used(t); got != 1 {
-			t.Errorf("%d links used, want 1", got)
-		}
+		b.ExpectUsed(t, 3)
 	})
 }
 
@@ -118,9 +115,7 @@ func TestIdempotencyKey_ExpiresAfterADay(t *testing.T) {
 		}
 		b.Now = noon.Add(48 * time.Hour)
 		must.NoError(t, b.CleanUp(t.Context()))
-		if n, err := b.DB.NewSelect().Table("idempotency_keys").Count(db.AsSystem(t.Context())); err != nil || n != 0 {
-			t.Errorf("%d keys are kept after the clean-up: %v", n, err)
-		}
+		b.ExpectRows(t, 0, "idempotency_keys", "TRUE")
 	})
 }
 
@@ -128,46 +123,15 @@ func TestIdempotencyKey_ExpiresAfterADay(t *testing.T) {
 // the same ones.
 func TestIdempotencyKey_Concurrently(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		var mu sync.Mutex
-		ids := map[string]int{}
-		var all sync.WaitGroup
-		for range 30 {
-			all.Go(func() {
-				results, err := b.keyed(t, "key", counted("https://example.com/a"), counted("https://example.com/a"))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				ids[fmt.Sprint(results[0].Link.ID, results[0].Created, results[1].Link.ID, results[1].Created)]++
-			})
-		}
-		all.Wait()
-		if len(ids) != 1 || b.Used(t) != 2 {
-			t.Errorf("answers %v, %d links used; want one answer and two links", ids, b.Used(t))
-		}
-	})
-}
-
-// TestIdempotencyKey_IsPerActor: another member of the workspace may use the same one.
-func TestIdempotencyKey_IsPerActor(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		key := "key"
-		must.Value(b.keyed(t, key, counted("https://example.com/a")))(t)
-		theirs := workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)
-		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*Input{counted("https://example.com/b")},
-			IdempotencyKey: &key})
-		if err != nil || !results[0].Created {
-			t.Errorf("%+v, %v", results, err)
-		}
-		creator := workspacetest.Key(t, b.DB, b.Mine.ID(), string(workspace.CreateLinks), string(workspace.ReadStats))
-		for range 2 { // a key that reads no links gets the result of its own call again
-			results, err := b.CreateMany(t.Context(), creator,
-				Batch{Links: []*Input{counted("https://example.com/c")}, IdempotencyKey: &key})
-			if err != nil || !results[0].Created {
-				t.Errorf("%+v, %v", results, err)
+		said := linktest.AtOnce(30, func(int) string {
+			r, err := b.keyed(t, "key", counted("https://example.com/a"), counted("https://example.com/a"))
+			if err != nil {
+				return err.Error()
 			}
+			return fmt.Sprint(r[0].Link.ID, r[0].Created, r[1].Link.ID, r[1].Created)
+		})
+		if len(said) != 1 || b.Used(t) != 2 {
+			t.Errorf("answers %v, %d links used; want one answer and two links", said, b.Used(t))
 		}
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,33 +177,23 @@ func TestPublishableKey_TakesItsPart(t *testing.T) {
 		key := b.keyOf(t, publishable)
 		publishable.LinksPerDay = new(1000)
 		wide := b.keyOf(t, publishable)
-		var created link.Link
+		var created atomic.Pointer[link.Link]
 		// expect creates links in calls at once, each from another IPv4 address.
 		expect := func(what string, m workspace.Membership, first, links, want int) {
 			t.Helper()
-			var mu sync.Mutex
-			var all sync.WaitGroup
-			got := map[errs.Kind]int{}
-			for page := first; page < first+links; page++ {
-				all.Go(func() {
-					l, _, err := b.Create(addressed(t, fmt.Sprintf("192.0.%d.%d:1", page/250, page%250)), m,
-						Input{URL: fmt.Sprintf("https://example.com/page?x=%d", page)})
-					mu.Lock()
-					defer mu.Unlock()
-					if err == nil {
-						created, want = *l, want-1
-					} else {
-						got[errs.From(err).Kind]++
-					}
-				})
-			}
-			all.Wait()
-			if want != 0 || len(got) != 1 || got[errs.QuotaExceeded] == 0 {
-				t.Errorf("%s: %d links missing, refused %v", what, want, got)
-			}
+			got := linktest.AtOnce(links, func(i int) string {
+				page := first + i
+				l, _, err := b.Create(addressed(t, fmt.Sprintf("192.0.%d.%d:1", page/250, page%250)), m,
+					Input{URL: fmt.Sprintf("https://example.com/page?x=%d", page)})
+				if err == nil {
+					created.Store(l)
+				}
+				return kindOf(err)
+			})
+			linktest.Equal(t, map[string]int{"": want, "QUOTA_EXCEEDED": links - want}, got, "%s", what)
 		}
 		expect("a tenth of the month", key, 0, 15, 10)
-		if _, isNew, err := b.Create(t.Context(), key, Input{URL: created.CanonicalURL}); isNew || err != nil {
+		if _, isNew, err := b.Create(t.Context(), key, Input{URL: created.Load().CanonicalURL}); isNew || err != nil {
 			t.Errorf("a link again: created %t, %v", isNew, err)
 		}
 		_, _, err := b.Create(t.Context(), key, Input{URL: "https://example.com/another"})
@@ -214,9 +204,7 @@ func TestPublishableKey_TakesItsPart(t *testing.T) {
 		expect("the next day", key, 15, 11, 10)
 		expect("a quota of its own", wide, 30, 80, 70) // of 90
 		expect("a member", b.Mine, 200, 11, 10)
-		if got := b.Used(t); got != 100 {
-			t.Errorf("%d links of the month, want 100", got)
-		}
+		b.ExpectUsed(t, 100)
 		b.Quota.Default = 1_000_000
 		for network := range 5 {
 			from := addressed(t, fmt.Sprintf("[2001:db8:0:%x::1]:1", network))

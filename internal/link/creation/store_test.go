@@ -48,9 +48,7 @@ func each(t *testing.T, test func(t *testing.T, b *bundle)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, setup(t, d)) })
 }
 
-var (
-	pairs, kindOf, outcomes = linktest.Pairs, linktest.KindOf, linktest.Outcomes
-)
+var pairs, kindOf, outcomes = linktest.Pairs, linktest.KindOf, linktest.Outcomes
 
 // custom is the input for a link with the code.
 func custom(url, code string) Input { return Input{URL: url, CustomCode: &code} }
@@ -69,6 +67,15 @@ func (b *bundle) create(t *testing.T, in Input) (l *link.Link, created bool) {
 	l, created, err := b.Create(t.Context(), b.Mine, in)
 	must.NoError(t, err)
 	return l, created
+}
+
+// createAtOnce creates links by n calls at the same time, and counts the outcomes.
+func (b *bundle) createAtOnce(t *testing.T, n int, in func(i int) Input) map[string]int {
+	t.Helper()
+	return linktest.AtOnce(n, func(i int) string {
+		l, created, err := b.Create(t.Context(), b.Mine, in(i))
+		return linktest.Outcome(link.Result{Link: l, Created: created, Err: err})
+	})
 }
 
 func to[T any](value T) optional.Edit[T] { return optional.Edit[T]{Set: true, To: value} }
@@ -93,38 +100,18 @@ func TestStore_CreateReturnsTheExistingLink(t *testing.T) {
 		if created || again.ID != first.ID || again.OriginalURL != "HTTP://Example.com:80/a/?b=2&a=1#top" {
 			t.Errorf("created %t, id %s, original %s", created, again.ID, again.OriginalURL)
 		}
-		if got := b.Used(t); got != 1 {
-			t.Errorf("%d links used, want 1", got)
-		}
+		b.ExpectUsed(t, 1)
 	})
 }
 
 func TestStore_CreateConcurrently(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		const askers = 100
-		var mu sync.Mutex
-		ids, winners := map[string]bool{}, 0
-		var all sync.WaitGroup
-		for i := range askers {
-			all.Go(func() {
-				l, created, err := b.Create(t.Context(), b.Mine,
-					Input{URL: fmt.Sprintf("https://example.com/?%s", strings.Repeat("&", i))})
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				ids[l.ID] = true
-				if created {
-					winners++
-				}
-			})
-		}
-		all.Wait()
-		if len(ids) != 1 || winners != 1 || b.Used(t) != 1 {
-			t.Errorf("%d ids, %d created, %d used; want one of each", len(ids), winners, b.Used(t))
-		}
+		got := b.createAtOnce(t, 100, func(i int) Input {
+			return Input{URL: "https://example.com/?" + strings.Repeat("&", i)}
+		})
+		linktest.Equal(t, map[string]int{"created": 1, "there": 99}, got, "outcomes")
+		b.ExpectRows(t, 1, "links", "TRUE")
+		b.ExpectUsed(t, 1)
 	})
 }
 
@@ -148,26 +135,6 @@ func TestStore_CustomCodesArePerWorkspace(t *testing.T) {
 			"a custom code at the root")
 		linktest.Refused(b.Get(t.Context(), b.Mine, theirs.ID))(t, errs.NotFound, "a foreign link")
 		linktest.Refused(b.Edit.Delete(t.Context(), b.Mine, theirs.ID))(t, errs.NotFound, "deleting a foreign link")
-	})
-}
-
-func TestStore_CustomCodes(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		first, _ := b.create(t, custom("https://example.com/a", "promo"))
-		again, created := b.create(t, custom("https://EXAMPLE.com/a/", "promo"))
-		if created || again.ID != first.ID {
-			t.Errorf("created %t, id %s, want %s", created, again.ID, first.ID)
-		}
-		b.refuse(t, custom("https://example.com/b", "promo"), errs.CodeTaken)
-		b.refuse(t, custom("https://example.com/b", "GraphQL"), errs.CodeReserved)
-		b.refuse(t, custom("https://example.com/b", "no spaces"), errs.InvalidInput)
-		b.refuse(t, Input{URL: "https://example.com/b", Strategy: new(link.Custom)}, errs.InvalidInput)
-		code := "promo2"
-		b.refuse(t, Input{URL: "https://example.com/b", Strategy: new(link.Deterministic), CustomCode: &code},
-			errs.InvalidInput)
-		if got := b.Used(t); got != 1 {
-			t.Errorf("%d links used, want 1", got)
-		}
 	})
 }
 
@@ -218,31 +185,6 @@ func TestStore_GeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
 	})
 }
 
-func TestStore_CreateRevivesDeletedLinks(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		for _, in := range []Input{{URL: "https://example.com/a"}, custom("https://example.com/a", "promo")} {
-			l, _ := b.create(t, in)
-			b.Now = b.Now.Add(time.Minute)
-			for range 2 { // deleting twice is deleting once
-				deleted, err := b.Edit.Delete(t.Context(), b.Mine, l.ID)
-				if err != nil || deleted.Status(b.Now) != routing.Deleted {
-					t.Fatalf("deleted: %+v: %v", deleted, err)
-				}
-			}
-			title := "again"
-			in.Title = &title
-			revived, created := b.create(t, in)
-			if created || revived.ID != l.ID || revived.Code != l.Code || revived.Status(b.Now) != routing.Active ||
-				*revived.Title != title {
-				t.Errorf("created %t, revived %+v, want %s", created, revived, l.ID)
-			}
-		}
-		if got := b.Used(t); got != 2 {
-			t.Errorf("%d links used, want 2", got)
-		}
-	})
-}
-
 // TestStore_RevivesForWriters: a caller that creates links only gets CONFLICT for one that was
 // deleted or purged, and a writer learns which restrictions it has lost.
 func TestStore_RevivesForWriters(t *testing.T) {
@@ -285,8 +227,9 @@ func TestStore_RevivesForWriters(t *testing.T) {
 			again := must.Value(b.CreateMany(t.Context(), writer, Batch{Links: []*Input{&in},
 				IdempotencyKey: new("key " + l.Code)}))(t)
 			for _, r := range []link.Result{results[0], again[0]} {
-				if diff := cmp.Diff(dropped, r.Dropped); r.Err != nil || r.Link.DeletedAt != nil || diff != "" {
-					t.Errorf("revived by a writer: %v (-want +got):\n%s", r.Err, diff)
+				if diff := cmp.Diff(dropped, r.Dropped); r.Err != nil || r.Created || r.Link.ID != l.ID ||
+					r.Link.DeletedAt != nil || diff != "" {
+					t.Errorf("revived by a writer: %+v (-want +got):\n%s", r, diff)
 				}
 			}
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
@@ -307,54 +250,12 @@ func TestStore_RevivesForWriters(t *testing.T) {
 func TestStore_CreateRefusesDisabledLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l, _ := b.create(t, Input{URL: "https://example.com/a"})
-		must.Value(b.DB.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
-			Exec(db.AsSystem(t.Context())))(t)
+		b.Set(t, l, "disabled_at = ?", noon)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		_, _, err := b.Create(t.Context(), b.Mine, Input{URL: "https://example.com/a"})
 		if diff := cmp.Diff([]string{"url"}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("%v, at (-want +got):\n%s", err, diff)
 		}
-	})
-}
-
-func TestStore_LinkQuotaIsExact(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		b.Quota.Default = 7
-		var mu sync.Mutex
-		made, refused := 0, 0
-		var all sync.WaitGroup
-		for i := range 40 {
-			all.Go(func() {
-				_, created, err := b.Create(t.Context(), b.Mine, Input{URL: fmt.Sprintf("https://example.com/%d", i)})
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case created:
-					made++
-				case errs.Is(err, errs.QuotaExceeded):
-					refused++
-				default:
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		rows, err := b.DB.NewSelect().Model((*link.Link)(nil)).Count(db.AsSystem(t.Context()))
-		if err != nil || made != 7 || refused != 33 || rows != 7 || b.Used(t) != 7 {
-			t.Errorf("%d made, %d refused, %d rows, %d used; want 7, 33, 7, 7: %v", made, refused, rows, b.Used(t), err)
-		}
-		b.Now = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
-		b.create(t, Input{URL: "https://example.com/next-month"})
-		if got := b.Used(t); got != 1 {
-			t.Errorf("%d links used in the new month, want 1", got)
-		}
-	})
-}
-
-func TestStore_LinkQuotaOfZero(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		b.Quota.Default = 0
-		b.refuse(t, Input{URL: "https://example.com/"}, errs.QuotaExceeded)
 	})
 }
 
@@ -374,10 +275,102 @@ func TestStore_CreateRefusesInvalidInput(t *testing.T) {
 		"ends before it has": {Input{URL: u, StartsAt: &later, ExpiresAt: &soon}, errs.InvalidInput},
 		"not a redirect":     {Input{URL: u, RedirectStatus: &status}, errs.InvalidInput},
 		"title":              {Input{URL: u, Title: &title}, errs.InvalidInput},
+		"a reserved code":    {custom(u, "GraphQL"), errs.CodeReserved},
+		"spaces in a code":   {custom(u, "no spaces"), errs.InvalidInput},
+		"no custom code":     {Input{URL: u, Strategy: new(link.Custom)}, errs.InvalidInput},
+		"a code, DETERMINISTIC": {Input{URL: u, Strategy: new(link.Deterministic), CustomCode: new("promo")},
+			errs.InvalidInput},
 	} {
 		t.Run(name, func(t *testing.T) { b.refuse(t, c.in, c.want) })
 	}
-	if got := b.Used(t); got != 0 {
-		t.Errorf("%d links used, want 0", got)
-	}
+	b.ExpectUsed(t, 0)
+}
+
+// TestStore_LinkQuotaIsExact lets single links and large batches that overlap race for fewer links
+// than they want.
+func TestStore_LinkQuotaIsExact(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		b.Quota.Default = 60
+		var mu sync.Mutex
+		said := map[string]int{}
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				in := urls(100+i, 101+i)
+				if i%6 == 0 {
+					in = urls(i, i+maxSharedLinks+5)
+				}
+				results, err := b.CreateMany(t.Context(), b.Mine, Batch{Links: in})
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for _, one := range outcomes(results) {
+					said[one]++
+				}
+			})
+		}
+		all.Wait()
+		if said["created"] != 60 || said["QUOTA_EXCEEDED"] == 0 {
+			t.Errorf("%v, want 60 created", said)
+		}
+		b.ExpectRows(t, 60, "links", "TRUE")
+		b.ExpectUsed(t, 60)
+		b.Now = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+		b.create(t, Input{URL: "https://example.com/next-month"})
+		b.ExpectUsed(t, 1)
+	})
+}
+
+func (b *bundle) anonymous(t *testing.T, url string) (*link.Link, string) {
+	t.Helper()
+	l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", url)
+	must.NoError(t, err)
+	return l, token
+}
+
+func TestStore_CreateAnonymous(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		l, token := b.anonymous(t, "https://example.com/a")
+		if l.Kind() != link.Temporary || l.Strategy != link.Counter || !l.ExpiresAt.Equal(noon.Add(8*time.Hour)) ||
+			l.CreatedBy != nil || b.ShortURL(l) != "http://sho.rt/"+l.Code {
+			t.Errorf("%+v", l)
+		}
+		other, otherToken := b.anonymous(t, "https://example.com/a")
+		if other.ID == l.ID || otherToken == token {
+			t.Error("two visitors got one link")
+		}
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "http://sho.rt/a"); !errs.Is(err, errs.UnsafeURL) {
+			t.Errorf("a loop: %v", err)
+		}
+		b.config.AnonymousTTL = 0
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/a"); !errs.Is(err,
+			errs.Forbidden) {
+			t.Errorf("switched off: %v", err)
+		}
+	})
+}
+
+func TestStore_CreateAnonymousLimitsPerAddress(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		for range 60 {
+			b.anonymous(t, "https://example.com/a")
+		}
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1",
+			"https://example.com/a"); !errs.Is(err, errs.RateLimited) {
+			t.Errorf("one more: %v", err)
+		}
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.2", "https://example.com/a"); err != nil {
+			t.Errorf("from elsewhere: %v", err)
+		}
+		var last error
+		for i := range 241 { // from a network each of one IPv6 site
+			_, _, last = b.CreateAnonymous(t.Context(), fmt.Sprintf("2001:db8:0:%x::/64", i), "https://example.com/a")
+			if i < 240 {
+				must.NoError(t, last)
+			}
+		}
+		linktest.Refused(0, last)(t, errs.RateLimited, "one more of the site")
+	})
 }

@@ -1,14 +1,13 @@
 package creation
 
 import (
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -101,14 +100,8 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 		if n, _, err := b.Quota.Used(t.Context(), b.Mine); n != 1 || err != nil {
 			t.Errorf("%d links have consumed the quota: %v", n, err)
 		}
-		b.verifyHistory(t)
+		b.ExpectConsistent(t)
 	})
-}
-
-// verifyHistory checks that versions and events agree.
-func (b *bundle) verifyHistory(t *testing.T) {
-	t.Helper()
-	b.ExpectConsistent(t)
 }
 
 func TestStore_UpsertAdoptsLinks(t *testing.T) {
@@ -145,34 +138,14 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 				t.Errorf("%s, again: %s", name, outcome)
 			}
 		}
+		_, err := b.Upsert(t.Context(), b.Mine, &Upsert{ExternalID: "3", URL: url("own"), CustomCode: new("own")})
+		if !strings.Contains(errs.From(err).Message, "a link with another externalId") {
+			t.Errorf("the conflict is not named: %v", err)
+		}
 		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "a URL", URL: url("elsewhere")}); outcome != "IMMUTABLE" {
 			t.Errorf("another URL of a deterministic link: %s", outcome)
 		}
-		b.verifyHistory(t)
-	})
-}
-
-// TestStore_UpsertNamesTheConflict: a link with another external id is not one with another URL.
-func TestStore_UpsertNamesTheConflict(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		const url = "https://example.com/a"
-		b.create(t, Input{URL: url, ExternalID: new("1")})
-		b.create(t, Input{URL: url, CustomCode: new("promo"), ExternalID: new("2")})
-		for field, in := range map[string]Upsert{
-			"url":        {URL: url, Strategy: new(link.Deterministic)},
-			"customCode": {URL: url, CustomCode: new("promo")},
-		} {
-			in.ExternalID = "3"
-			_, err := b.Upsert(t.Context(), b.Mine, &in)
-			e := errs.From(err)
-			if !strings.Contains(e.Message, "a link with another externalId") || !cmp.Equal(e.Field, []string{field}) {
-				t.Errorf("%s: %v at %v", field, err, e.Field)
-			}
-		}
-		_, _, err := b.Create(t.Context(), b.Mine, Input{URL: "https://example.com/b", CustomCode: new("promo")})
-		if e := errs.From(err); !errs.Is(err, errs.CodeTaken) || !strings.Contains(e.Message, "another URL") {
-			t.Errorf("another URL: %v", err)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
@@ -190,6 +163,7 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 				{ExternalID: "d", URL: "https://example.com/d", Strategy: new(link.Deterministic)},
 				{ExternalID: "e", URL: "https://example.com/d", Strategy: new(link.Deterministic)},
 				{ExternalID: "\n", URL: "https://example.com/d"},
+				{ExternalID: "f", URL: "https://example.com/f"},
 			}
 		}
 		run := func(policy link.Policy) (said []string) {
@@ -203,34 +177,21 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 			}
 			return said
 		}
-		all := []string{"CONFLICT", "CONFLICT", "INVALID_URL", "CONFLICT", "CONFLICT", "CONFLICT", "INVALID_INPUT"}
+		b.Quota.Default = 4
+		all := []string{"CONFLICT", "CONFLICT", "INVALID_URL", "CONFLICT", "CONFLICT", "CONFLICT", "INVALID_INPUT",
+			"CONFLICT"}
 		linktest.Equal(t, all, run(link.AllOrNothing), "all or nothing")
 		if n, _, err := b.Quota.Used(t.Context(), b.Mine); n != 2 || err != nil {
 			t.Errorf("%d links have consumed the quota: %v", n, err)
 		}
-		some := []string{"UPDATED", "CREATED", "INVALID_URL", "UNCHANGED", "CREATED", "CONFLICT", "INVALID_INPUT"}
+		some := []string{"UPDATED", "CREATED", "INVALID_URL", "UNCHANGED", "CREATED", "CONFLICT", "INVALID_INPUT",
+			"QUOTA_EXCEEDED"}
 		linktest.Equal(t, some, run(link.SkipFailed), "difference")
 		twice := []*Upsert{{ExternalID: "x", URL: "https://example.com/x"},
 			{ExternalID: "x", URL: "https://example.com/x"}}
 		linktest.Refused(b.UpsertMany(t.Context(), b.Mine, twice, link.SkipFailed))(t, errs.InvalidInput,
 			"an id that occurs twice")
-		b.verifyHistory(t)
-	})
-}
-
-func TestStore_UpsertConsumesQuotaOfCreatedLinks(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		b.Quota.Default = 1
-		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://example.com/1"}); outcome != "CREATED" {
-			t.Fatal(outcome)
-		}
-		if _, outcome := b.upsertLink(t,
-			Upsert{ExternalID: "2", URL: "https://example.com/2"}); outcome != "QUOTA_EXCEEDED" {
-			t.Error(outcome)
-		}
-		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://example.com/3"}); outcome != "UPDATED" {
-			t.Error(outcome)
-		}
+		b.ExpectConsistent(t)
 	})
 }
 
@@ -242,57 +203,19 @@ func TestStore_UpsertsRace(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		other := NewStore(b.config)
-		var all sync.WaitGroup
-		outcomes := make([]string, n)
-		for i := range n {
-			all.Go(func() {
-				u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}}
-				one, err := []*Store{b.Store, other}[i%2].Upsert(t.Context(), b.Mine, u)
-				outcomes[i] = string(one.Outcome)
-				if err != nil {
-					outcomes[i] = fmt.Sprint(err)
-				}
-			})
-		}
-		all.Wait()
-		got := map[string]int{}
-		for _, o := range outcomes {
-			got[o]++
-		}
+		got := linktest.AtOnce(n, func(i int) string {
+			u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}}
+			one, err := []*Store{b.Store, other}[i%2].Upsert(t.Context(), b.Mine, u)
+			return string(one.Outcome) + kindOf(err)
+		})
 		linktest.Equal(t, map[string]int{"CREATED": 1, "UNCHANGED": n - 1}, got, "difference")
-		for _, table := range []string{"links", "audit_events"} {
-			q := d.NewSelect().Table(table).Where("workspace_id = ?", b.Mine.ID())
-			if table == "audit_events" {
-				q = q.Where("action = 'LINK_CREATED'")
-			}
-			if rows, err := q.Count(db.AsSystem(t.Context())); rows != 1 || err != nil {
-				t.Errorf("%d rows of %s: %v", rows, table, err)
-			}
+		if links, events := b.all(t), b.Events(t, 1); len(links) != 1 || events[0].Action != audit.LinkCreated {
+			t.Errorf("%d links, event %s", len(links), events[0].Action)
 		}
 		if l, outcome := b.upsertLink(t, Upsert{ExternalID: "2", URL: "https://example.com/a"}); outcome != "CREATED" {
 			t.Errorf("another id with the same URL: %s, %+v", outcome, l)
 		}
-		b.verifyHistory(t)
-	})
-}
-
-// BenchmarkStore_UpsertUnchanged compares an upsert of an equal link with reading it.
-func BenchmarkStore_UpsertUnchanged(b *testing.B) {
-	d := dbtest.MigratedPostgres(b)
-	store := setup(b, d)
-	u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}}
-	must.Value(store.Upsert(b.Context(), store.Mine, u))(b)
-	b.Run("read", func(b *testing.B) {
-		for b.Loop() {
-			must.Value(store.ByExternalID(b.Context(), store.Mine, "1"))(b)
-		}
-	})
-	b.Run("upsert", func(b *testing.B) {
-		for b.Loop() {
-			if one, err := store.Upsert(b.Context(), store.Mine, u); err != nil || one.Outcome != UpsertUnchanged {
-				b.Fatal(one.Outcome, err)
-			}
-		}
+		b.ExpectConsistent(t)
 	})
 }
 

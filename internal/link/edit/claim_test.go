@@ -43,15 +43,9 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 			}
 		}
 		for _, table := range []string{"clicks", "click_days", "click_totals"} {
-			n, err := b.DB.NewSelect().Table(table).Where("workspace_id <> ?", b.Mine.ID()).
-				Count(db.AsSystem(t.Context()))
-			if err != nil || n != 0 {
-				t.Errorf("%d rows of %s stayed behind: %v", n, table, err)
-			}
+			b.ExpectRows(t, 0, table, "workspace_id <> ?", b.Mine.ID())
 		}
-		if got := b.Used(t); got != 1 {
-			t.Errorf("%d links used, want 1", got)
-		}
+		b.ExpectUsed(t, 1)
 		// Again, as after a lost response, and from another workspace.
 		if c := b.ClaimOne(t, b.Mine, token); c.Status != edit.AlreadyClaimed || c.Err != nil || c.Link.ID != l.ID {
 			t.Errorf("again: %+v", c)
@@ -71,8 +65,7 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 func TestStore_ClaimRefusals(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		disabled, disabledToken := b.Anonymous(t, "https://disabled.example.com/")
-		must.Value(b.DB.NewUpdate().Model(disabled).Set("disabled_at = ?", noon).WherePK().
-			Exec(db.AsSystem(t.Context())))(t)
+		b.Set(t, disabled, "disabled_at = ?", noon)
 		_, blockedToken := b.Anonymous(t, "https://bad.example.net/")
 		b.Destinations.Blocklist = linktest.BlockedHosts{"bad.example.net": true}
 		taken, takenToken := b.Anonymous(t, "https://example.com/taken")
@@ -100,9 +93,7 @@ func TestStore_ClaimRefusals(t *testing.T) {
 				t.Errorf("%s: %+v", c.name, got)
 			}
 		}
-		if got := b.Used(t); got != 2 {
-			t.Errorf("%d links used, want 2", got)
-		}
+		b.ExpectUsed(t, 2)
 		b.Quota.Default, b.Now = 100, noon.Add(8*time.Hour)
 		if got := b.ClaimOne(t, b.Mine, beyond); got.Status != edit.ClaimExpired || !errs.Is(got.Err, errs.Expired) {
 			t.Errorf("at its end: %+v", got)
@@ -156,13 +147,8 @@ func TestStore_ClaimConcurrently(t *testing.T) {
 			t.Fatalf("%d workspaces got the link", len(winners))
 		}
 		// its own, and its workspace's
-		for table, want := range map[string]int64{"clicks": 50 * int64(len(tenants)), "click_totals": 2} {
-			n, err := d.NewSelect().Table(table).Where("workspace_id = ?", winners[0].ID()).
-				Count(db.AsSystem(t.Context()))
-			if err != nil || n != want {
-				t.Errorf("%d rows of %s are the winner's, want %d: %v", n, table, want, err)
-			}
-		}
+		b.ExpectRows(t, 50*int64(len(tenants)), "clicks", "workspace_id = ?", winners[0].ID())
+		b.ExpectRows(t, 2, "click_totals", "workspace_id = ?", winners[0].ID())
 		must.NoError(t, b.Clicks.Seal(t.Context()))
 		must.Value(b.Clicks.Verify(t.Context(), func(d clickstore.Difference) { t.Errorf("differs: %+v", d) }))(t)
 	})
@@ -176,12 +162,8 @@ func TestStore_ClaimBeforeTheFirstClick(t *testing.T) {
 		b.ClaimOne(t, b.Mine, token)
 		b.Follow(t, l, 1)
 		// its own, and its workspace's
-		for table, want := range map[string]int64{"clicks": 1, "click_totals": 2} {
-			if n, err := b.DB.NewSelect().Table(table).Where("workspace_id = ?", b.Mine.ID()).
-				Count(db.AsSystem(t.Context())); err != nil || n != want {
-				t.Errorf("%d rows of %s: %v", n, table, err)
-			}
-		}
+		b.ExpectRows(t, 1, "clicks", "workspace_id = ?", b.Mine.ID())
+		b.ExpectRows(t, 2, "click_totals", "workspace_id = ?", b.Mine.ID())
 	})
 }
 

@@ -15,7 +15,11 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/page"
+	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
+	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
 func (b *bundle) newFolder(t *testing.T, name string) *folder.Folder {
@@ -173,6 +177,247 @@ func TestDeleteFolder_DuringMoves(t *testing.T) {
 			moving.Wait()
 			if got := b.inFolders(t, f.ID); len(got) != 0 {
 				t.Errorf("links are in a folder that does not exist: %v", got)
+			}
+		}
+	})
+}
+
+// is fails the test unless the error is of the kind and about the field; an empty field means any.
+func is(t *testing.T, what string, err error, kind errs.Kind, field string) {
+	t.Helper()
+	e := errs.From(err)
+	if err == nil || e.Kind != kind || field != "" && (len(e.Field) == 0 || e.Field[len(e.Field)-1] != field) {
+		t.Errorf("%s: %v, want %v at %q", what, err, kind, field)
+	}
+}
+
+// TestFence_KeepsChangesInside: an API key with folders changes links that are in these before and
+// after.
+func TestFence_KeepsChangesInside(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		mine, second, other := b.newFolder(t, "mine"), b.newFolder(t, "second"), b.newFolder(t, "other")
+		key := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID, second.ID)
+		inside := b.Make(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
+		outside := b.Make(t, creation.Input{URL: "https://example.com/outside", FolderID: &other.ID})
+		without := b.Make(t, creation.Input{URL: "https://example.com/without"})
+		update := func(l *link.Link, c link.Change) error {
+			c.ID = l.ID
+			_, err := b.Edit.Update(t.Context(), key, c)
+			return err
+		}
+		is(t, "moving out", update(inside, link.Change{FolderID: to(&other.ID)}), errs.Forbidden, "folderId")
+		is(t, "moving to an unknown folder", update(inside, link.Change{FolderID: to(new("fld_unknown"))}),
+			errs.Forbidden, "folderId")
+		is(t, "moving to none", update(inside, link.Change{FolderID: optional.Edit[*string]{Set: true}}),
+			errs.Forbidden, "folderId")
+		must.NoError(t, update(inside, link.Change{FolderID: to(&second.ID)}))
+		for _, l := range []*link.Link{outside, without} {
+			is(t, "moving in", update(l, link.Change{FolderID: to(&mine.ID)}), errs.NotFound, "id")
+			_, err := b.Edit.Delete(t.Context(), key, l.ID)
+			is(t, "deleting", err, errs.NotFound, "id")
+			_, err = b.Schedule.Add(t.Context(), key, l.ID, b.Now.Add(time.Hour), link.Change{Title: to(new("x"))})
+			is(t, "scheduling", err, errs.NotFound, "linkId")
+		}
+		_, err := b.Schedule.Add(t.Context(), key, inside.ID, b.Now.Add(time.Hour),
+			link.Change{FolderID: to(&other.ID)})
+		is(t, "planning to move out", err, errs.Forbidden, "folderId")
+		if got := b.folderOf(t, inside); got != second.ID {
+			t.Errorf("the link is in %s", got)
+		}
+
+		b.Change(t, outside, link.Change{FolderID: to(&mine.ID)})
+		_, err = b.Edit.Revert(t.Context(), key, outside.ID, 1, nil)
+		is(t, "reverting to a version outside", err, errs.Forbidden, "folderId")
+	})
+}
+
+// TestFence_RefusesWhatIsAboutTheWorkspace: the permissions of an API key with folders end at
+// these.
+func TestFence_RefusesWhatIsAboutTheWorkspace(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		mine, other := b.newFolder(t, "mine"), b.newFolder(t, "other")
+		key := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID)
+		_, err := b.Edit.ReplaceTags(t.Context(), key, []string{"a"}, nil)
+		is(t, "replacing tags", err, errs.Forbidden, "")
+		_, err = b.Edit.DeleteFolder(t.Context(), key, mine.ID)
+		is(t, "deleting a folder", err, errs.Forbidden, "")
+		_, err = b.Folders.Create(t.Context(), key, "new")
+		is(t, "creating a folder", err, errs.Forbidden, "")
+		_, err = b.Folders.Rename(t.Context(), key, mine.ID, "new")
+		is(t, "renaming a folder", err, errs.Forbidden, "")
+		_, err = b.Folders.Rows().Get(t.Context(), key, other.ID)
+		is(t, "reading another folder", err, errs.NotFound, "id")
+		if p := must.Value(b.Folders.Rows().List(t.Context(), key, page.Request{Size: 10}))(t); len(p.Items) != 1 ||
+			p.Items[0].ID != mine.ID {
+			t.Errorf("listed folders: %v", p.Items)
+		}
+		for _, r := range workspace.Rules {
+			if may := workspace.CheckFence(r.Permission) == nil; key.May(r.Permission) != may {
+				t.Errorf("%s: %v", r.Permission, !may)
+			}
+		}
+	})
+}
+
+// TestFence_HasAnOperationInside: an operation is, to an API key with folders, that of the links in
+// these.
+func TestFence_HasAnOperationInside(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		mine := b.newFolder(t, "mine")
+		key := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID)
+		inside := b.Make(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
+		outside := b.Make(t, creation.Input{URL: "https://example.com/outside"})
+		results := must.Value(b.Edit.DeleteMany(t.Context(), b.Mine, []string{inside.ID, outside.ID},
+			link.SkipFailed))(t)
+		undone := must.Value(b.Edit.RevertOperation(t.Context(), key, *link.OperationOf(results)))(t)
+		if len(undone.LinkIDs) != 1 || undone.LinkIDs[0] != inside.ID || undone.Results[0].Err != nil ||
+			undone.Remaining != 0 {
+			t.Errorf("%+v", undone)
+		}
+		if b.Reload(t, outside).DeletedAt == nil {
+			t.Error("the link outside is restored")
+		}
+		only := must.Value(b.Edit.DeleteMany(t.Context(), b.Mine, []string{outside.ID}, link.SkipFailed))(t)
+		if id := link.OperationOf(only); id != nil {
+			_, err := b.Edit.RevertOperation(t.Context(), key, *id)
+			is(t, "an operation outside", err, errs.NotFound, "operationId")
+		}
+	})
+}
+
+// TestFence_CreatesInside: an API key with folders creates links in these, and finds none outside.
+func TestFence_CreatesInside(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		mine, second, other := b.newFolder(t, "mine"), b.newFolder(t, "second"), b.newFolder(t, "other")
+		key := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID)
+		several := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID, second.ID)
+		create := func(m workspace.Membership, in creation.Input) (*link.Link, error) {
+			l, _, err := b.Create(t.Context(), m, in)
+			return l, err
+		}
+		l := must.Value(create(key, creation.Input{URL: "https://example.com/1"}))(t)
+		if b.folderOf(t, l) != mine.ID {
+			t.Errorf("in %q", b.folderOf(t, l))
+		}
+		must.Value(create(several, creation.Input{URL: "https://example.com/2", FolderID: &second.ID}))(t)
+		_, err := create(several, creation.Input{URL: "https://example.com/3"})
+		is(t, "without a folder", err, errs.InvalidInput, "folderId")
+		for _, one := range []string{other.ID, "fld_unknown"} {
+			_, err = create(key, creation.Input{URL: "https://example.com/3", FolderID: &one})
+			is(t, "in another folder", err, errs.Forbidden, "folderId")
+		}
+
+		deterministic, customs := link.Deterministic, link.Custom
+		b.Make(t, creation.Input{URL: "https://example.com/4", Strategy: &deterministic})
+		held := b.Make(t, creation.Input{URL: "https://example.com/5", Strategy: &customs, CustomCode: new("Held"),
+			ExternalID: new("x")})
+		_, err = create(key, creation.Input{URL: "https://example.com/4", Strategy: &deterministic})
+		is(t, "a URL outside", err, errs.Conflict, "url")
+		for _, url := range []string{held.OriginalURL, "https://example.com/6"} {
+			_, err = create(key, creation.Input{URL: url, Strategy: &customs, CustomCode: new("Held")})
+			is(t, "a code outside", err, errs.CodeTaken, "customCode")
+		}
+		_, err = create(key, creation.Input{URL: "https://example.com/6", ExternalID: new("x")})
+		is(t, "an external id outside", err, errs.ExternalIDTaken, "externalId")
+		_, err = b.Upsert(t.Context(), key, &creation.Upsert{ExternalID: "x", URL: "https://example.com/6"})
+		is(t, "upserting an external id outside", err, errs.ExternalIDTaken, "externalId")
+		_, err = b.Upsert(t.Context(), key,
+			&creation.Upsert{ExternalID: "y", URL: "https://example.com/4", Strategy: &deterministic})
+		is(t, "upserting a URL outside", err, errs.Conflict, "url")
+		in := &creation.Upsert{ExternalID: "z", URL: "https://example.com/7",
+			Fields: link.Change{FolderID: to[*string](nil)}}
+		for _, want := range []creation.UpsertOutcome{creation.UpsertCreated, creation.UpsertUnchanged} {
+			got, err := b.Upsert(t.Context(), key, in)
+			if err != nil || got.Outcome != want || b.folderOf(t, got.Link) != mine.ID {
+				t.Errorf("upserting without a folder: %+v, want %s: %v", got, want, err)
+			}
+		}
+		moved := must.Value(b.ByExternalID(t.Context(), b.Mine, "z"))(t)
+		b.Plan(t, moved, time.Minute, link.Change{FolderID: to(&other.ID)})
+		b.Tick()
+		_, err = b.Upsert(t.Context(), key, in)
+		is(t, "upserting what has left the folder", err, errs.ExternalIDTaken, "externalId")
+		if p := must.Value(b.Preview(t.Context(), key, "https://example.com/4"))(t); p.Existing != nil {
+			t.Errorf("the preview has %+v", p.Existing)
+		}
+
+		b.Remove(t, l.ID)
+		b.PurgeEnded(t)
+		must.Value(create(key, creation.Input{URL: "https://example.com/1", Strategy: &deterministic}))(t)
+	})
+}
+
+// TestFence_ListsInside: lists, counts and tags of an API key with folders have the links in these.
+func TestFence_ListsInside(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		lists := linklist.NewStore(b.DB, func() time.Time { return b.Now })
+		mine, second, other := b.newFolder(t, "mine"), b.newFolder(t, "second"), b.newFolder(t, "other")
+		for _, f := range []*string{&mine.ID, &second.ID, &other.ID, nil} {
+			name := "none"
+			if f != nil {
+				name = *f
+			}
+			b.Make(t,
+				creation.Input{URL: "https://example.com/" + name, FolderID: f, Tags: []string{"all", "of " + name}})
+		}
+		for n, key := range map[int]workspace.Membership{
+			1: workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID),
+			2: workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID, second.ID),
+		} {
+			for name, f := range map[string]*linklist.Filter{
+				"all": nil, "a tag": {Tags: []string{"all"}}, "a text": {Search: new("example")},
+				"folders": {FolderIDs: []string{mine.ID, second.ID, other.ID}},
+			} {
+				p := must.Value(lists.List(t.Context(), key, f, page.Request{Size: 10}))(t)
+				if count := must.Value(lists.Count(t.Context(), key, f))(t); len(p.Items) != n || count != int64(n) {
+					t.Errorf("%s, %d folders: %d links, counted %d", name, n, len(p.Items), count)
+				}
+			}
+			tags := must.Value(lists.ListTags(t.Context(), key, "",
+				page.Request{Size: 10, Order: linklist.TagOrder}))(t)
+			if len(tags.Items) != n+1 || tags.Items[0].Name != "all" || tags.Items[0].LinkCount != int64(n) {
+				t.Errorf("%d folders: %d tags, the first %+v", n, len(tags.Items), tags.Items[0])
+			}
+		}
+	})
+}
+
+// TestFence_FolderOfKeyStays: of concurrent creations of a key for a folder and its deletion one
+// succeeds.
+func TestFence_FolderOfKeyStays(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		keys := &apikey.Store{DB: b.DB, Now: func() time.Time { return b.Now }}
+		create := func(folderID string) (*apikey.Key, error) {
+			k, _, err := keys.Create(t.Context(), b.Mine, apikey.NewKey{
+				Name: "key", Scopes: []workspace.Permission{workspace.ReadLinks}, FolderIDs: []string{folderID},
+			})
+			return k, err
+		}
+		f := b.newFolder(t, "kept")
+		l := b.Make(t, creation.Input{URL: "https://example.com/1", FolderID: &f.ID})
+		k := must.Value(create(f.ID))(t)
+		_, err := b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID)
+		is(t, "deleting a folder of a key", err, errs.Conflict, "id")
+		if b.folderOf(t, l) != f.ID {
+			t.Error("the link has left the folder of the key")
+		}
+		must.Value(keys.Revoke(t.Context(), b.Mine, k.ID))(t)
+		must.Value(b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID))(t)
+
+		for range 20 {
+			f := b.newFolder(t, "contested")
+			var both sync.WaitGroup
+			var created, deleted error
+			both.Go(func() { k, created = create(f.ID) })
+			both.Go(func() { _, deleted = b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID) })
+			both.Wait()
+			switch {
+			case created == nil && errs.Is(deleted, errs.Conflict):
+				must.Value(keys.Revoke(t.Context(), b.Mine, k.ID))(t)
+				must.Value(b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID))(t)
+			case deleted == nil && errs.Is(created, errs.NotFound):
+			default:
+				t.Fatalf("creating: %v, deleting: %v", created, deleted)
 			}
 		}
 	})

@@ -293,20 +293,6 @@ func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
 	})
 }
 
-// TestSchedule_ChangeWithoutEffectHasNoVersion.
-func TestSchedule_ChangeWithoutEffectHasNoVersion(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
-		b.Plan(t, l, time.Hour, link.Change{Title: to(new("same"))})
-		b.Change(t, l, link.Change{Title: to(new("same"))})
-		b.Now = b.Now.Add(time.Hour)
-		b.ApplyDue(t)
-		if got := b.Reload(t, l); got.Version != 2 || got.NextChangeAt != nil {
-			t.Errorf("%+v", got)
-		}
-	})
-}
-
 // TestSchedule_CapsTargetsFromItsInstant: the maximum of a new target exists before the change is
 // written.
 func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {

@@ -20,24 +20,11 @@ import (
 	"github.com/linkforge/linkforge/internal/link/edit"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
-
-// setupTags returns a bundle and the calls that webhooks follow.
-func setupTags(t *testing.T, d *db.DB) (b *bundle, followed *[]string) {
-	t.Helper()
-	b, followed = setup(t, d), &[]string{}
-	b.Edit.ReplaceWebhookTags = func(_ context.Context, _ bun.Tx, m workspace.Membership, from []string,
-		to *string) error {
-		*followed = append(*followed, fmt.Sprint(m.Slug(), from, optional.Or(to, "none")))
-		return nil
-	}
-	return b, followed
-}
 
 // tagged creates a link with each of the lists of tags.
 func (b *bundle) tagged(t *testing.T, tags ...string) (links []*link.Link) {
@@ -64,9 +51,7 @@ func (b *bundle) tagsOf(t *testing.T, links []*link.Link) (all []string) {
 }
 
 func TestReplaceTags_RenamesMergesAndRemoves(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := setupTags(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		before := []string{"a", "a b", "b z", "c", "A", ""}
 		links := b.tagged(t, before...)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, links[1].ID))(t)
@@ -110,15 +95,13 @@ func TestReplaceTags_RenamesMergesAndRemoves(t *testing.T) {
 }
 
 func TestReplaceTags_RecordsEachCall(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := setupTags(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		b.tagged(t, "a", "a b")
 		b.replace(t, new("new"), "b", "a")
 		b.replace(t, new("new"), "a", "b")
 		b.replace(t, nil, "new")
 		var events []*audit.Event
-		must.NoError(t, d.NewSelect().Model(&events).Where("action = ?", audit.TagsReplaced).Order("id").
+		must.NoError(t, b.DB.NewSelect().Model(&events).Where("action = ?", audit.TagsReplaced).Order("id").
 			Scan(db.AsSystem(t.Context())))
 		got := []map[string]any{}
 		for _, e := range events {
@@ -137,9 +120,7 @@ func TestReplaceTags_RecordsEachCall(t *testing.T) {
 }
 
 func TestReplaceTags_RefusesInvalid(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := setupTags(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		long := strings.Repeat("x", 51)
 		for name, c := range map[string]struct {
 			from  []string
@@ -162,10 +143,8 @@ func TestReplaceTags_RefusesInvalid(t *testing.T) {
 // TestReplaceTags_TakesSeveralCalls for more than MaxBatch links, which revertOperation undoes
 // together. Webhooks follow with the last one.
 func TestReplaceTags_TakesSeveralCalls(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	each(t, func(t *testing.T, b *bundle) {
 		const extra = 30
-		b, followed := setupTags(t, d)
 		b.Quota.Default = 2 * link.MaxBatch
 		in := urls(0, link.MaxBatch+extra)
 		for i, one := range in {
@@ -186,14 +165,14 @@ func TestReplaceTags_TakesSeveralCalls(t *testing.T) {
 				t.Errorf("call %d: %+v, want %+v", i, got, want)
 			}
 			operations = append(operations, optional.Value(got.OperationID))
-			if n := len(*followed); n != i {
+			if n := len(b.followed); n != i {
 				t.Errorf("call %d: webhooks followed %d times", i, n)
 			}
 		}
 		if operations[0] == "" || operations[1] != operations[0] || operations[2] != "" {
 			t.Errorf("operations %q", operations)
 		}
-		linktest.Equal(t, slices.Repeat([]string{"mine[a b]c"}, 2), *followed, "webhooks")
+		linktest.Equal(t, slices.Repeat([]string{"mine[a b]c"}, 2), b.followed, "webhooks")
 		for i, tags := range b.tagsOf(t, links) {
 			if tags != "c own" {
 				t.Fatalf("link %d has the tags %q", i, tags)
@@ -211,9 +190,7 @@ func TestReplaceTags_TakesSeveralCalls(t *testing.T) {
 
 // TestReplaceTags_IsUndoneAgain when the same tags were replaced again on the day.
 func TestReplaceTags_IsUndoneAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := setupTags(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		links := b.tagged(t, "a", "a", "b")
 		for round := range 3 {
 			b.Tick()
@@ -241,9 +218,7 @@ func TestReplaceTags_IsUndoneAgain(t *testing.T) {
 
 // TestReplaceTags_IsOneTransaction with the webhooks.
 func TestReplaceTags_IsOneTransaction(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := setupTags(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		links := b.tagged(t, "a")
 		broken := errors.New("broken")
 		b.Edit.ReplaceWebhookTags = func(context.Context, bun.Tx, workspace.Membership, []string, *string) error {
@@ -260,9 +235,7 @@ func TestReplaceTags_IsOneTransaction(t *testing.T) {
 
 // TestReplaceTags_LosesNoTag that concurrent updates give links.
 func TestReplaceTags_LosesNoTag(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _ := setupTags(t, d)
+	each(t, func(t *testing.T, b *bundle) {
 		links := b.tagged(t, slices.Repeat([]string{"old"}, 100)...)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

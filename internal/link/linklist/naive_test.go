@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -58,53 +59,6 @@ type sample struct {
 	origin importsource.Source
 }
 
-// originRow is an origin of a link.
-type originRow struct {
-	bun.BaseModel `bun:"table:link_origins"`
-
-	WorkspaceID string `bun:",pk"`
-	Source      importsource.Source
-	Label       string
-	SourceID    string
-	LinkID      string
-	Hash        []byte
-	ImportedAt  time.Time
-}
-
-// domainRow is a domain with codes of its own.
-type domainRow struct {
-	bun.BaseModel `bun:"table:domains"`
-
-	ID          string `bun:",pk"`
-	WorkspaceID string
-	Host        string
-	Token       string
-	CodeSpace   string
-	CreatedAt   time.Time
-}
-
-// metadataRow is a pair of the metadata of a link.
-type metadataRow struct {
-	bun.BaseModel `bun:"table:link_metadata"`
-
-	LinkID      string `bun:",pk"`
-	Key         string `bun:",pk"`
-	WorkspaceID string
-	Value       string
-}
-
-// linkURL is a URL of the routing of a link.
-type linkURL struct {
-	bun.BaseModel `bun:"table:link_urls"`
-
-	LinkID      string `bun:",pk"`
-	Field       string `bun:",pk"`
-	WorkspaceID string
-	Host        string
-	URL         string
-	link.Check
-}
-
 // record is a row of links as package link writes it; TestList_FindsCreatedLinks compares them.
 type record struct {
 	link.Link `bun:",extend"`
@@ -123,49 +77,6 @@ func recordOf(l *link.Link) *record {
 			"\n"))
 	}
 	return r
-}
-
-// tag is a tag of a link.
-type tag struct {
-	bun.BaseModel `bun:"table:link_tags"`
-
-	WorkspaceID string `bun:",pk"`
-	Tag         string `bun:",pk"`
-	LinkID      string `bun:",pk"`
-}
-
-// grantRow is how often a link with a maximum has redirected.
-type grantRow struct {
-	bun.BaseModel `bun:"table:grants"`
-
-	SubjectID   string `bun:",pk"`
-	LinkID      string
-	WorkspaceID string
-	MaxClicks   int64
-	Granted     int64
-}
-
-// total is how often a link was clicked.
-type total struct {
-	bun.BaseModel `bun:"table:click_totals"`
-
-	SubjectID   string `bun:",pk"`
-	WorkspaceID string
-	Clicks      int64
-	LatencyMean float64
-	LatencyM2   float64
-	LastAt      time.Time
-}
-
-// folderRow is a folder of links.
-type folderRow struct {
-	bun.BaseModel `bun:"table:folders"`
-
-	ID          string `bun:",pk"`
-	WorkspaceID string
-	Name        string
-	NameKey     string
-	CreatedAt   time.Time
 }
 
 // foldersOf returns the folders of samples.
@@ -188,97 +99,75 @@ func domainsOf(samples []sample) (ids []string) {
 	return ids
 }
 
+// rows are rows of tables other than links, by the table with its columns.
+type rows map[string][][]any
+
+func (r rows) add(into string, row ...any) { r[into] = append(r[into], row) }
+
+func (r rows) insert(ctx context.Context, tx bun.Tx) error {
+	for into, all := range r {
+		if _, err := tx.NewRaw("INSERT INTO "+into+" VALUES ?", bun.In(all)).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // put writes samples past all rules.
 func put(t *testing.T, d *db.DB, samples []sample) {
 	t.Helper()
-	var domains []domainRow
+	owners, parents := map[string]string{}, rows{}
+	for _, s := range samples {
+		owners[optional.Value(s.DomainID)], owners[optional.Value(s.FolderID)] = s.WorkspaceID, s.WorkspaceID
+	}
 	for _, domainID := range domainsOf(samples) {
-		of := slices.IndexFunc(samples, func(s sample) bool { return s.DomainID != nil && *s.DomainID == domainID })
-		domains = append(domains, domainRow{
-			ID: domainID, WorkspaceID: samples[of].WorkspaceID, Host: domainID + ".example", CodeSpace: "OWN",
-			CreatedAt: noon,
-		})
+		parents.add("domains (id, workspace_id, host, token, code_space, created_at)",
+			domainID, owners[domainID], domainID+".example", "", "OWN", noon)
 	}
-	var folders []folderRow
 	for _, folderID := range foldersOf(samples) {
-		of := slices.IndexFunc(samples, func(s sample) bool { return s.FolderID != nil && *s.FolderID == folderID })
-		folders = append(folders, folderRow{
-			ID: folderID, WorkspaceID: samples[of].WorkspaceID, Name: folderID, NameKey: folderID, CreatedAt: noon,
-		})
+		parents.add("folders (id, workspace_id, name, name_key, created_at)",
+			folderID, owners[folderID], folderID, folderID, noon)
 	}
-	must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-		if err := db.InsertRows(ctx, tx, db.Insert{}, domains); err != nil {
-			return err
-		}
-		return db.InsertRows(ctx, tx, db.Insert{}, folders)
-	}))
+	must.NoError(t, d.Tx(db.AsSystem(t.Context()), parents.insert))
 	for chunk := range slices.Chunk(samples, 1000) {
 		var links []*record
-		var tags []tag
-		var totals []total
-		var pairs []metadataRow
-		var urls []linkURL
-		var grants []grantRow
-		var origins []originRow
+		children := rows{}
 		for _, s := range chunk {
 			links = append(links, recordOf(s.Link))
 			for _, name := range s.tags {
-				tags = append(tags, tag{WorkspaceID: s.WorkspaceID, Tag: name, LinkID: s.ID})
+				children.add("link_tags (workspace_id, tag, link_id)", s.WorkspaceID, name, s.ID)
 			}
 			if s.clicks >= 0 {
-				lastAt := neverClicked
-				if s.clicks > 0 {
-					lastAt = s.lastClick
-				}
-				totals = append(totals,
-					total{SubjectID: s.ID, WorkspaceID: s.WorkspaceID, Clicks: s.clicks, LastAt: lastAt})
+				children.add("click_totals (subject_id, workspace_id, clicks, latency_mean, latency_m2, last_at)",
+					s.ID, s.WorkspaceID, s.clicks, 0.0, 0.0, s.lastClickOrNever())
 			}
 			if s.origin != "" {
-				origins = append(origins,
-					originRow{WorkspaceID: s.WorkspaceID, Source: s.origin, SourceID: s.ID, LinkID: s.ID,
-						Hash: []byte("h"), ImportedAt: noon})
+				children.add("link_origins (workspace_id, source, label, source_id, link_id, hash, imported_at)",
+					s.WorkspaceID, s.origin, "", s.ID, s.ID, []byte("h"), noon)
 			}
 			for key, value := range s.pairs {
-				pairs = append(pairs, metadataRow{LinkID: s.ID, Key: key, WorkspaceID: s.WorkspaceID, Value: value})
+				children.add("link_metadata (link_id, key, workspace_id, value)", s.ID, key, s.WorkspaceID, value)
 			}
 			if s.MaxClicks != nil {
-				grants = append(grants, grantRow{SubjectID: s.ID, LinkID: s.ID, WorkspaceID: s.WorkspaceID,
-					MaxClicks: *s.MaxClicks, Granted: s.Granted})
+				children.add("grants (subject_id, link_id, workspace_id, max_clicks, granted)",
+					s.ID, s.ID, s.WorkspaceID, *s.MaxClicks, s.Granted)
 			}
 			if s.Routing != nil {
 				for field, c := range map[string]link.Check{
 					"endedUrl": s.ended, "card.imageUrl": s.image, id.New(id.Scheduled) + ".endedUrl": s.planned,
 				} {
-					urls = append(urls,
-						linkURL{LinkID: s.ID, Field: field, WorkspaceID: s.WorkspaceID, Host: "a", URL: "u", Check: c})
+					children.add("link_urls (link_id, field, workspace_id, host, url, destination_status, "+
+						"last_checked_at)", s.ID, field, s.WorkspaceID, "a", "u", c.DestinationStatus, c.LastCheckedAt)
 				}
 			}
 		}
-		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		must.NoError(t, d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			// Returned values would be written through pointers that samples share.
 			if _, err := tx.NewInsert().Model(&links).Returning("NULL").Exec(ctx); err != nil {
 				return err
 			}
-			if len(totals) > 0 {
-				if _, err := tx.NewInsert().Model(&totals).Returning("NULL").Exec(ctx); err != nil {
-					return err
-				}
-			}
-			if err := db.InsertRows(ctx, tx, db.Insert{}, pairs); err != nil {
-				return err
-			}
-			if err := db.InsertRows(ctx, tx, db.Insert{}, origins); err != nil {
-				return err
-			}
-			if err := db.InsertRows(ctx, tx, db.Insert{}, urls); err != nil {
-				return err
-			}
-			if err := db.InsertRows(ctx, tx, db.Insert{}, grants); err != nil {
-				return err
-			}
-			return db.InsertRows(ctx, tx, db.Insert{}, tags)
-		})
-		must.NoError(t, err)
+			return children.insert(ctx, tx)
+		}))
 	}
 }
 
@@ -495,7 +384,7 @@ type lister struct {
 }
 
 func (b *bundle) lister() lister {
-	return lister{bundle: b, member: b.mine, maxCandidates: maxCandidates}
+	return lister{bundle: b, member: b.Mine, maxCandidates: maxCandidates}
 }
 
 func (l lister) page(
@@ -586,13 +475,6 @@ func (l lister) check(t *testing.T, samples []sample, f *Filter, o *Order, size 
 }
 
 func describe(f *Filter, o *Order, limit int) string {
-	words := []string{fmt.Sprintf("order %+v, up to %d candidates", o, limit)}
-	if f.Search != nil {
-		words = append(words, fmt.Sprintf("search %q", *f.Search))
-	}
-	if f.Archived != nil {
-		words = append(words, fmt.Sprintf("archived %t", *f.Archived))
-	}
-	return strings.Join(append(words, fmt.Sprintf("tags %s%q, status %v, strategy %v, created from %v to %v",
-		f.TagMatch, f.Tags, f.Status, f.Strategy, f.CreatedFrom, f.CreatedTo)), ", ")
+	text, _ := json.Marshal(f)
+	return fmt.Sprintf("filter %s, order %+v, up to %d candidates", text, o, limit)
 }

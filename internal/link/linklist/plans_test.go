@@ -1,6 +1,7 @@
 package linklist
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,11 +9,13 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -25,8 +28,8 @@ func (b *bundle) plans(t *testing.T, limit int, f *Filter, r page.Request) []str
 	defer func(d *db.DB) { b.DB = d }(b.DB)
 	return dbtest.Plans(t, b.DB, func(watched *db.DB) {
 		b.DB = watched
-		ctx := db.InWorkspace(t.Context(), b.mine.ID(), "")
-		q := must.Value(b.prepare(ctx, b.mine, f, limit))(t)
+		ctx := db.InWorkspace(t.Context(), b.Mine.ID(), "")
+		q := must.Value(b.prepare(ctx, b.Mine, f, limit))(t)
 		must.Value(q.list(ctx, r))(t)
 	})
 }
@@ -45,19 +48,19 @@ func TestList_UsesIndexes(t *testing.T) {
 		var samples []sample
 		folders := []string{id.New(id.Folder), id.New(id.Folder), id.New(id.Folder), id.New(id.Folder)}
 		for i := range many {
-			for _, m := range []workspace.Membership{b.mine, b.foreign} {
+			for _, m := range []workspace.Membership{b.Mine, b.Foreign} {
 				s := plain(m, i)
 				s.Title, s.clicks, s.tags = new(fmt.Sprintf("Title %d", i*7919%many)), int64(
 					i%100)-1, []string{"common"}
 				s.pairs = map[string]string{"k": fmt.Sprint(i)}
-				if m.ID() == b.mine.ID() {
+				if m.ID() == b.Mine.ID() {
 					s.FolderID = &folders[i%len(folders)]
 				}
 				if i%1000 == 7 {
 					s.Note, s.tags = new("a zebrafish"), []string{"common", "rare"}
 					s.CanonicalURL, s.ExternalID = "https://www.rare.example/", new(fmt.Sprint("id", i))
 					s.ExpiresAt, s.UpdatedAt = new(noon.Add(time.Hour)), noon.Add(time.Minute)
-					s.CreatedBy, s.Routing = new(b.mine.AccountID()), &routing.Routing{
+					s.CreatedBy, s.Routing = new(b.Mine.AccountID()), &routing.Routing{
 						EndedURL: new("https://ended.example/")}
 					s.pairs = map[string]string{"k": "v"}
 				}
@@ -88,45 +91,37 @@ func TestList_UsesIndexes(t *testing.T) {
 				sorts  bool // a few links, which is no matter
 				walks  int  // of folders in the order of ids
 			}{
-				"by creation":              {},
-				"by creation, deep":        {value: deep.ID},
-				"the oldest":               {order: page.Order{Ascending: true}},
-				"not put away":             {filter: &Filter{Archived: new(false)}},
-				"by clicks":                {order: byClicks},
-				"by clicks, deep":          {order: byClicks, value: int64(50)},
-				"by clicks, none any more": {order: byClicks, value: int64(0)},
-				"the least clicked":        {order: page.Order{Name: byClicks.Name, Numbers: true, Ascending: true}},
-				"by title":                 {order: byTitle},
-				"by title, deep":           {order: byTitle, value: "title 5"},
-				"by title, the last":       {order: page.Order{Name: byTitle.Name}},
-				"a rare word":              {filter: rare, sorts: true},
-				"a rare word by clicks":    {filter: rare, order: byClicks, sorts: true},
-				"a rare word by title":     {filter: rare, order: byTitle, sorts: true},
-				"a common word":            {filter: common},
-				"a common word by clicks":  {filter: common, order: byClicks},
-				"a common word by title":   {filter: common, order: byTitle},
-				"a rare tag":               {filter: &Filter{Tags: []string{"rare"}}, sorts: true},
-				"a rare tag by clicks":     {filter: &Filter{Tags: []string{"rare"}}, order: byClicks, sorts: true},
-				"a rare tag by title":      {filter: &Filter{Tags: []string{"rare"}}, order: byTitle, sorts: true},
-				"a common tag":             {filter: &Filter{Tags: []string{"common"}}},
-				"a common tag, deep":       {filter: &Filter{Tags: []string{"common"}}, value: deep.ID},
-				"a common tag by clicks":   {filter: &Filter{Tags: []string{"common"}}, order: byClicks},
-				"a common tag by title":    {filter: &Filter{Tags: []string{"common"}}, order: byTitle},
+				"by creation":             {},
+				"by creation, deep":       {value: deep.ID},
+				"the oldest":              {order: page.Order{Ascending: true}},
+				"not put away":            {filter: &Filter{Archived: new(false)}},
+				"by clicks":               {order: byClicks},
+				"by clicks, deep":         {order: byClicks, value: int64(50)},
+				"the least clicked":       {order: page.Order{Name: byClicks.Name, Numbers: true, Ascending: true}},
+				"by title":                {order: byTitle},
+				"by title, deep":          {order: byTitle, value: "title 5"},
+				"a rare word":             {filter: rare, sorts: true},
+				"a rare word by clicks":   {filter: rare, order: byClicks, sorts: true},
+				"a common word":           {filter: common},
+				"a common word by clicks": {filter: common, order: byClicks},
+				"a rare tag":              {filter: &Filter{Tags: []string{"rare"}}, sorts: true},
+				"a rare tag by clicks":    {filter: &Filter{Tags: []string{"rare"}}, order: byClicks, sorts: true},
+				"a common tag":            {filter: &Filter{Tags: []string{"common"}}},
+				"a common tag, deep":      {filter: &Filter{Tags: []string{"common"}}, value: deep.ID},
+				"a common tag by clicks":  {filter: &Filter{Tags: []string{"common"}}, order: byClicks},
 				"two tags": {filter: &Filter{Tags: []string{"common", "rare"}, TagMatch: AllTags},
 					sorts: true},
 				"by update":           {order: byUpdate},
 				"by update, deep":     {order: byUpdate, value: noon.UnixMicro()},
-				"the oldest update":   {order: page.Order{Name: byUpdate.Name, Numbers: true, Ascending: true}},
 				"by last click":       {order: byLastClick},
 				"by last click, deep": {order: byLastClick, value: noon.UnixMicro()},
-				"the oldest click":    {order: page.Order{Name: byLastClick.Name, Numbers: true, Ascending: true}},
 				"external ids":        {filter: &Filter{ExternalIDs: []string{"id7", "id1007"}}, sorts: true},
 				"metadata": {filter: &Filter{Metadata: &linkfield.Pair{Key: "k", Value: "v"}},
 					sorts: true},
 				"a host": {filter: &Filter{Host: new("rare.example")}},
 				"a host by last click": {filter: &Filter{Host: new("rare.example")}, order: byLastClick,
 					sorts: true},
-				"a creator":     {filter: &Filter{CreatedByID: new(b.mine.AccountID())}},
+				"a creator":     {filter: &Filter{CreatedByID: new(b.Mine.AccountID())}},
 				"expires":       {filter: &Filter{ExpiresFrom: new(noon)}, sorts: true},
 				"updated":       {filter: &Filter{UpdatedFrom: new(noon.Add(time.Second))}, sorts: true},
 				"routing":       {filter: &Filter{HasRouting: new(true)}, sorts: true},
@@ -140,8 +135,7 @@ func TestList_UsesIndexes(t *testing.T) {
 				"folders":  {filter: &Filter{FolderIDs: folders[1:]}, walks: 3, sorts: true},
 				"folders, deep": {filter: &Filter{FolderIDs: folders[1:]}, value: deep.ID, walks: 3,
 					sorts: true},
-				"folders by title":  {filter: &Filter{FolderIDs: folders[1:]}, order: byTitle},
-				"folders by clicks": {filter: &Filter{FolderIDs: folders[1:]}, order: byClicks},
+				"folders by title": {filter: &Filter{FolderIDs: folders[1:]}, order: byTitle},
 				"folders and a rare tag": {filter: &Filter{FolderIDs: folders[1:], Tags: []string{"rare"}},
 					sorts: true},
 				"folders and a common tag": {filter: &Filter{FolderIDs: folders[1:], Tags: []string{"common"}},
@@ -198,4 +192,78 @@ func sorts(kind db.Kind, plan string) bool {
 		return strings.Contains(plan, "Sort")
 	}
 	return strings.Contains(plan, "USE TEMP B-TREE FOR")
+}
+
+// found returns the number of links of the workspace that a search finds.
+func (b *bundle) found(t *testing.T, search string) int {
+	t.Helper()
+	got := must.Value(b.List(t.Context(), b.Mine, &Filter{Search: &search}, page.Request{Size: 100}))(t)
+	return len(got.Items)
+}
+
+// TestIndex_FindsTextsInEachState: a search finds a text before and after it was indexed and
+// changed, and only its present words.
+func TestIndex_FindsTextsInEachState(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Note: new("a zebrafish")})
+		for range 2 * indexBatch / 100 { // more than one batch
+			var some []*creation.Input
+			for i := range 100 {
+				some = append(some,
+					&creation.Input{URL: fmt.Sprint("https://example.com/other/", i), Strategy: new(link.Random)})
+			}
+			must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: some}))(t)
+		}
+		expect := func(state string, zebrafish, antelope int) {
+			t.Helper()
+			if got := b.found(t, "zebrafish"); got != zebrafish {
+				t.Errorf("%s: %d links with the first word, want %d", state, got, zebrafish)
+			}
+			if got := b.found(t, "antelope"); got != antelope {
+				t.Errorf("%s: %d links with the second word, want %d", state, got, antelope)
+			}
+		}
+		index := func() {
+			t.Helper()
+			must.NoError(t, b.IndexAll(t.Context()))
+		}
+		expect("created", 1, 0)
+		index()
+		expect("indexed", 1, 0)
+		must.Value(b.Edit.Update(t.Context(), b.Mine, link.Change{
+			ID: l.ID, Note: optional.Edit[*string]{Set: true, To: new("an antelope")},
+		}))(t)
+		expect("changed", 0, 1)
+		index()
+		expect("changed and indexed", 0, 1)
+	})
+}
+
+// TestIndex_SkipsLockedLinks: links that a change has locked stay in the queue, and the others are
+// indexed meanwhile.
+func TestIndex_SkipsLockedLinks(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	b := setup(t, d)
+	changed := b.Make(t, creation.Input{URL: "https://example.com/changed"})
+	b.Make(t, creation.Input{URL: "https://example.com/other"})
+	removed := b.Make(t, creation.Input{URL: "https://example.com/removed"})
+	waiting := func(ctx context.Context) int64 {
+		t.Helper()
+		must.NoError(t, b.IndexAll(ctx))
+		n := must.Value(d.NewSelect().Table("link_text_queue").Count(db.AsSystem(ctx)))(t)
+		return n
+	}
+	// A queued link that does not exist, as after the deletion of a link that was
+	// moved to another workspace.
+	const rename = "UPDATE link_text_queue SET link_id = 'none' WHERE link_id = ?"
+	must.Value(d.ExecContext(db.AsSystem(t.Context()), rename, removed.ID))(t)
+	dbtest.WhileLocked(t, d, "links", "id = '"+changed.ID+"'", func(ctx context.Context) {
+		if n := waiting(ctx); n != 1 {
+			t.Errorf("%d texts wait while one link is locked, want 1", n)
+		}
+	})
+	if n := waiting(t.Context()); n != 0 {
+		t.Errorf("%d texts wait after the change, want 0", n)
+	}
 }

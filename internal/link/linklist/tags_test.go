@@ -20,7 +20,7 @@ func (b *bundle) tagPages(t *testing.T, prefix string, size int) (all []Tag) {
 	var after *string
 	for {
 		r := must.Value(TagOrder.Parse("", &size, after, nil, nil))(t)
-		p := must.Value(b.ListTags(t.Context(), b.mine, prefix, r))(t)
+		p := must.Value(b.ListTags(t.Context(), b.Mine, prefix, r))(t)
 		if len(p.Items) > size || p.HasPrevious != (after != nil) || p.HasNext && len(p.Items) < size {
 			t.Errorf("%d of %d tags, previous %t, next %t", len(p.Items), size, p.HasPrevious, p.HasNext)
 		}
@@ -42,7 +42,7 @@ func TestListTags_MatchesLists(t *testing.T) {
 			"a", "A", "ab", "Äpfel", "äpfel", "APFEL", "Straße", "STRASSE", "strass", "ΟΔΟΣ", "οδος", "İstanbul",
 			"ISTANBUL", "日本", "日本語", "new york", "new", "New Year", "z%", "z_", "zz", "🚀",
 		}
-		mine, foreign := mixed(r, b.mine, 200), mixed(r, b.foreign, 20)
+		mine, foreign := mixed(r, b.Mine, 200), mixed(r, b.Foreign, 20)
 		for _, samples := range [][]sample{mine, foreign} {
 			for i := range samples {
 				samples[i].tags = nil
@@ -87,7 +87,7 @@ func TestListTags_MatchesLists(t *testing.T) {
 			}
 		}
 		for _, tag := range b.tagPages(t, "", 7) {
-			if n := must.Value(b.Count(t.Context(), b.mine, &Filter{Tags: []string{tag.Name}}))(t); n != tag.LinkCount {
+			if n := must.Value(b.Count(t.Context(), b.Mine, &Filter{Tags: []string{tag.Name}}))(t); n != tag.LinkCount {
 				t.Errorf("%s: %d links in the list, %d counted", tag.Name, n, tag.LinkCount)
 			}
 		}
@@ -99,7 +99,7 @@ func TestListTags_ReadsOn(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		var samples []sample
 		for i := range 2*tagBatch + 100 {
-			s := plain(b.mine, i)
+			s := plain(b.Mine, i)
 			s.tags = []string{fmt.Sprintf("%05d", i)}
 			samples = append(samples, s)
 		}
@@ -120,12 +120,12 @@ func TestListTags_ReadsOn(t *testing.T) {
 func TestListTags_RefusesInvalid(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		for _, prefix := range []string{strings.Repeat("ä", 51), "\x00", "\xff"} {
-			_, err := b.ListTags(t.Context(), b.mine, prefix, page.Request{Order: TagOrder, Size: 1})
+			_, err := b.ListTags(t.Context(), b.Mine, prefix, page.Request{Order: TagOrder, Size: 1})
 			if !errs.Is(err, errs.InvalidInput) || !slices.Equal(errs.From(err).Field, []string{"prefix"}) {
 				t.Errorf("%q: %v", prefix, err)
 			}
 		}
-		if _, err := b.ListTags(t.Context(), b.mine, strings.Repeat("ä", 50),
+		if _, err := b.ListTags(t.Context(), b.Mine, strings.Repeat("ä", 50),
 			page.Request{Order: TagOrder, Size: 1}); err != nil {
 			t.Error(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,6 +112,23 @@ func (w *World) Used(t *testing.T) int64 {
 	links, _, err := w.Quota.Used(t.Context(), w.Mine)
 	must.NoError(t, err)
 	return links
+}
+
+// ExpectUsed reports if Mine has created another number of links in the month.
+func (w *World) ExpectUsed(t *testing.T, want int64) {
+	t.Helper()
+	if got := w.Used(t); got != want {
+		t.Errorf("%d links used, want %d", got, want)
+	}
+}
+
+// ExpectRows reports if another number of rows of a table fulfills the condition.
+func (w *World) ExpectRows(t *testing.T, want int64, table, condition string, args ...any) {
+	t.Helper()
+	n := must.Value(w.Links.DB.NewSelect().Table(table).Where(condition, args...).Count(db.AsSystem(t.Context())))(t)
+	if n != want {
+		t.Errorf("%d rows of %s, %s: want %d", n, table, condition, want)
+	}
 }
 
 // Location returns where the short URL redirects, as this node resolves it.
@@ -254,20 +272,38 @@ func KindOf(err error) string {
 	return errs.From(err).Kind.Code()
 }
 
-// Outcomes names the results: created, there, or the kind of the error.
-func Outcomes(results []link.Result) []string {
-	var said []string
+// Outcome names the result: created, there, or the kind of the error.
+func Outcome(r link.Result) string {
+	switch {
+	case r.Err != nil:
+		return errs.From(r.Err).Kind.Code()
+	case r.Created:
+		return "created"
+	}
+	return "there"
+}
+
+// Outcomes names the results.
+func Outcomes(results []link.Result) (said []string) {
 	for _, r := range results {
-		switch {
-		case r.Err != nil:
-			said = append(said, errs.From(r.Err).Kind.Code())
-		case r.Created:
-			said = append(said, "created")
-		default:
-			said = append(said, "there")
-		}
+		said = append(said, Outcome(r))
 	}
 	return said
+}
+
+// AtOnce makes n calls at the same time, and counts what they return.
+func AtOnce(n int, call func(i int) string) map[string]int {
+	said := make([]string, n)
+	var calls sync.WaitGroup
+	for i := range n {
+		calls.Go(func() { said[i] = call(i) })
+	}
+	calls.Wait()
+	counts := map[string]int{}
+	for _, one := range said {
+		counts[one]++
+	}
+	return counts
 }
 
 // Equal reports a difference between two values, described by a format.

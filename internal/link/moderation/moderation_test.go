@@ -13,8 +13,11 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/link/edit"
 	"github.com/linkforge/linkforge/internal/link/linktest"
+	"github.com/linkforge/linkforge/internal/link/moderation"
+	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -24,6 +27,44 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
+
+// bundle is a store of links with a blocklist.
+type bundle struct {
+	*creationtest.World
+	blocklist  *moderation.Blocklist
+	moderation *moderation.Store
+}
+
+func setup(t *testing.T, d *db.DB) *bundle {
+	t.Helper()
+	w := creationtest.New(t, d)
+	blocklist := &moderation.Blocklist{DB: d, Now: w.Links.Now}
+	w.Destinations.Blocklist = blocklist
+	return &bundle{w, blocklist, &moderation.Store{DB: d, Links: w.Links, Limits: w.Limits, Now: w.Links.Now}}
+}
+
+// each runs the test with a fresh bundle on each kind of database.
+func each(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, setup(t, d)) })
+}
+
+func (b *bundle) block(t *testing.T, host string) {
+	t.Helper()
+	must.Value(b.blocklist.Block(t.Context(), host, "a reason"))(t)
+}
+
+// exhaust uses up the clicks of a link with maxClicks.
+func (b *bundle) exhaust(t *testing.T, l *link.Link) {
+	t.Helper()
+	must.Value(b.DB.ExecContext(db.AsSystem(t.Context()), "UPDATE grants SET granted = max_clicks WHERE subject_id = ?",
+		l.ID))(t)
+}
+
+var outcomes, urls = linktest.Outcomes, creationtest.URLs
+
+func to[T any](value T) optional.Edit[T] { return optional.Set(value) }
 
 func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
@@ -90,11 +131,7 @@ func TestStore_CancelHost(t *testing.T) {
 			changes[other.ID][0].ID != stays {
 			t.Errorf("%+v", changes)
 		}
-		canceled := must.Value(b.DB.NewSelect().Table("audit_events").Where("action = ?", audit.LinkChangeCanceled).
-			Where("actor_id = ''").Count(db.AsSystem(t.Context())))(t)
-		if canceled != 2 {
-			t.Errorf("%d events", canceled)
-		}
+		b.ExpectRows(t, 2, "audit_events", "action = ? AND actor_id = ''", audit.LinkChangeCanceled)
 		if _, err := b.moderation.CancelHost(t.Context(), "no host"); !errs.Is(err, errs.InvalidInput) {
 			t.Error(err)
 		}
@@ -175,9 +212,7 @@ func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
 		if l, err := b.Get(t.Context(), b.Mine, gone.ID); err != nil || l.DeletedAt == nil {
 			t.Errorf("revived all the same: %v, %v", l, err)
 		}
-		if got := b.Used(t); got != 2 {
-			t.Errorf("%d links used, want 2", got)
-		}
+		b.ExpectUsed(t, 2)
 	})
 }
 
@@ -210,18 +245,6 @@ func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
 			if got, err := b.Get(t.Context(), b.Mine, l.ID); err != nil || got.Status(b.Now) != want {
 				t.Errorf("%s is %s: %v", l.OriginalURL, got.Status(b.Now), err)
 			}
-		}
-	})
-}
-
-// TestStore_CreateRefusesDisabledLink, deleted or not.
-func TestStore_CreateRefusesDisabledLink(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		for _, in := range []creation.Input{{URL: "https://evil.example/"},
-			{URL: "https://evil.example/", CustomCode: new("promo")}} {
-			b.Make(t, in)
-			must.Value(b.moderation.DisableHost(t.Context(), "evil.example"))(t)
-			b.Refuse(t, in, errs.UnsafeURL)
 		}
 	})
 }
@@ -267,33 +290,15 @@ func TestStore_SetDisabled(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		other := b.Make(t, creation.Input{URL: "https://example.com/other"})
-		for _, step := range []struct {
-			disabled, changes bool
-		}{{true, true}, {true, false}, {false, true}, {false, false}} {
-			got, changed, err := b.moderation.SetDisabled(t.Context(), l.ID, step.disabled)
-			if err != nil || changed != step.changes || (got.DisabledAt != nil) != step.disabled {
-				t.Fatalf("%+v: changed %t: %v", step, changed, err)
-			}
-			if got := b.statusOf(t, l.ID); (got == routing.Disabled) != step.disabled {
-				t.Errorf("%+v: the link is %s", step, got)
-			}
-		}
-		if got := b.statusOf(t, other.ID); got != routing.Active {
-			t.Errorf("the other link is %s", got)
-		}
-		var actions []audit.Action
-		err := b.DB.NewSelect().Table("audit_events").Column("action").
-			Where("target_id = ?", l.ID).Where("actor_id = ''").
-			Order("id").Scan(db.AsSystem(t.Context()), &actions)
-		if err != nil || len(actions) != 2 || actions[0] != audit.LinkDisabled || actions[1] != audit.LinkEnabled {
-			t.Errorf("the audit log has %v: %v", actions, err)
-		}
 		for _, linkID := range []string{"", "promo", "\x00", "http://sho.rt/nothing", id.New(id.Link), l.ID + "0"} {
 			if _, _, err := b.moderation.SetDisabled(t.Context(), linkID, true); !errs.Is(err, errs.NotFound) {
 				t.Errorf("%q: %v", linkID, err)
 			}
 		}
 		namesLinks(t, b, l)
+		if got := b.statusOf(t, other.ID); got != routing.Active {
+			t.Errorf("the other link is %s", got)
+		}
 	})
 }
 
@@ -420,5 +425,109 @@ func TestStore_DisableHostFindsScheduledURLs(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+func TestStore_FindLinks(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		title := "Ünïque summer sale"
+		one := b.Make(t, creation.Input{URL: "https://example.com/One?b=2&a=1", Title: &title})
+		promo := "promo"
+		two := b.Make(t, creation.Input{URL: "https://example.com/two", CustomCode: &promo})
+		theirs, _, err := b.Create(t.Context(), b.Foreign,
+			creation.Input{URL: "https://example.com/two", CustomCode: &promo})
+		must.NoError(t, err)
+		for what, want := range map[string][]string{
+			one.ID:                                {one.ID},
+			one.Code:                              {one.ID},
+			"SUMMER":                              {one.ID},
+			"ünÏque":                              {one.ID},
+			"HTTPS://EXAMPLE.com:443/One?a=1&b=2": {one.ID},
+			"http://sho.rt/" + one.Code:           {one.ID},
+			"http://sho.rt/mine/promo?utm=1":      {two.ID},
+			"http://sho.rt/foreign/promo":         {theirs.ID},
+			"promo":                               {theirs.ID, two.ID}, // newest first
+			"https://example.com/two":             {theirs.ID, two.ID},
+			"nothing of the kind":                 {},
+			"50%":                                 {},
+			"http://sho.rt/nothing":               {},
+			id.New(id.Link):                       {},
+		} {
+			found, err := b.moderation.FindLinks(t.Context(), what, 10)
+			ids := []string{}
+			for _, f := range found {
+				ids = append(ids, f.ID)
+				if f.ShortURL != b.ShortURLBelow(f.Slug, &f.Link) || f.Slug == "" || f.OriginalURL == "" {
+					t.Errorf("%s: %+v", what, f)
+				}
+			}
+			must.NoError(t, err)
+			linktest.Equal(t, want, ids, "%s", what)
+		}
+		if found, err := b.moderation.FindLinks(t.Context(), "promo", 1); err != nil || len(found) != 1 {
+			t.Errorf("of two at most one: %d: %v", len(found), err)
+		}
+		for _, what := range []string{"", " ", "a\nb", "\x00", "\xff"} {
+			linktest.Refused(b.moderation.FindLinks(t.Context(), what, 10))(t, errs.InvalidInput, "%q", what)
+		}
+	})
+}
+
+func TestStore_CodeHolders(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		b.Candidate = func(canonical, workspaceID string, salt int) string {
+			switch salt {
+			case 0:
+				return "login"
+			case 1:
+				return "AtTheRoot2" // of every URL in every workspace
+			}
+			return shortcode.Deterministic(canonical, workspaceID, salt)
+		}
+		const url = "https://example.com/wanted"
+		own := b.Make(t, creationtest.Custom("https://example.com/own", b.Candidate(url, b.Mine.ID(), 2)))
+		foreign, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/foreign"})
+		must.NoError(t, err)
+		both := b.Make(t, creationtest.Custom("https://example.com/both", foreign.Code))
+		if _, _, err := b.Create(t.Context(), b.Foreign,
+			creationtest.Custom("https://example.com/other", own.Code)); err != nil {
+			t.Fatal(err) // a custom code of another workspace holds nothing
+		}
+		purged := b.Make(t, creation.Input{URL: "https://example.com/purged"})
+		b.Remove(t, purged.ID)
+		b.Now = b.Now.Add(linktest.Tombstones)
+		b.PurgeEnded(t)
+		renamed := "UPDATE links SET code = ?, root_code = ? WHERE id = ?"
+		code := b.Candidate(url, b.Mine.ID(), 3)
+		must.Value(b.DB.ExecContext(db.AsSystem(t.Context()), renamed, code, code, purged.ID))(t)
+
+		candidates, err := b.moderation.CodeHolders(t.Context(), b.Mine.ID(), strings.ToUpper("https")+
+			url[len("https"):])
+		must.NoError(t, err)
+		var got []string
+		for _, c := range candidates {
+			line := c.Code
+			if c.Reserved {
+				line += " reserved"
+			}
+			for _, l := range c.Holders {
+				line += " " + l.ID + " of " + l.Slug
+				if l.PurgedAt != nil {
+					line += " purged"
+				}
+			}
+			got = append(got, line)
+		}
+		want := []string{
+			"login reserved", foreign.Code + " " + both.ID + " of mine " + foreign.ID + " of foreign",
+			own.Code + " " + own.ID +
+				" of mine",
+			code + " " + purged.ID + " of mine purged",
+		}
+		for salt := 4; salt < shortcode.Salts; salt++ {
+			want = append(want, b.Candidate(url, b.Mine.ID(), salt))
+		}
+		linktest.Equal(t, want, got, "difference")
+		linktest.Refused(b.moderation.CodeHolders(t.Context(), b.Mine.ID(), "nothing"))(t, errs.InvalidURL, "no URL")
 	})
 }

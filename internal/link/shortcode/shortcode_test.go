@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"math"
 	"math/big"
 	"os"
 	"strings"
@@ -68,17 +70,6 @@ func TestDeterministic_MatchesGoldenVectors(t *testing.T) {
 			if got := Deterministic(v.Canonical, v.WorkspaceID, salt); got != want {
 				t.Errorf("Deterministic(%q, %q, %d) = %s, want %s", v.Canonical, v.WorkspaceID, salt, got, want)
 			}
-		}
-	}
-}
-
-// TestDeterministic_MatchesExample holds the worked example of the algorithm.
-func TestDeterministic_MatchesExample(t *testing.T) {
-	t.Parallel()
-	const canonical = "http://example.com/api/users?id=123&name=john"
-	for workspaceID, want := range map[string]string{"ws_abc123": "Gbg5fgTP5s", "42": "K5YWpCtbjZ"} {
-		if got := Deterministic(canonical, workspaceID, 0); got != want {
-			t.Errorf("Deterministic(%q, %q, 0) = %s, want %s", canonical, workspaceID, got, want)
 		}
 	}
 }
@@ -168,22 +159,116 @@ func TestDeterministic_BoundsAllocations(t *testing.T) {
 	}
 }
 
-func BenchmarkDeterministic(b *testing.B) {
-	for name, canonical := range map[string]string{
-		"short": "https://example.com/page?ref=newsletter&utm_source=spring",
-		"2KiB":  "https://example.com/" + strings.Repeat("a", 2048),
+func TestValidateCustom_EnforcesRules(t *testing.T) {
+	t.Parallel()
+	for code, isValid := range map[string]bool{
+		strings.Repeat("a", 64): true, "aZ09_-": true, "-_-": true, "login": true, "a": true,
+		strings.Repeat("a", 65): false, "": false, "a b": false, "abc\n": false, "abc\x00": false, "a/b": false,
+		"...": false, "a%41": false, "café": false, "ａｂｃ": false, "ab\xff": false, "[@`{": false,
 	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				Deterministic(canonical, "ws_01h455vb4pex5vsknk084sn02q", 0)
-			}
-		})
+		err := ValidateCustom(code)
+		invalid, ok := errors.AsType[*InvalidError](err)
+		if isValid != (err == nil) || isValid == ok {
+			t.Errorf("ValidateCustom(%q): %v", code, err)
+		}
+		if ok && (!strings.HasSuffix(invalid.Reason, ".") || invalid.Error() != invalid.Reason) {
+			t.Errorf("reason %q is not a sentence for users", invalid.Reason)
+		}
 	}
 }
 
-func BenchmarkBase58(b *testing.B) {
-	for b.Loop() {
-		base58(0x7e5073c80eaa53eb, 0x75e9b204c05d759b)
+func TestReserved_Words(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]bool{
+		"graphql": true, "GraphQL": true, ".well-known": true, "favicon.ico": true, "undefined": true,
+		"graphqls": false, "promo": false, "Gbg5fgTP5s": false, "": false,
+	} {
+		if got := Reserved(word); got != want {
+			t.Errorf("Reserved(%q) = %t, want %t", word, got, want)
+		}
+	}
+}
+
+var secret = []byte("a secret of thirty-two bytes....")
+
+// TestPermutation_IsInvertible proves that it is a permutation of the whole range, not only of the
+// values tried.
+func TestPermutation_IsInvertible(t *testing.T) {
+	t.Parallel()
+	p := NewPermutation(secret)
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Uint64Range(0, 1<<(2*halfBits)-1).Draw(t, "n")
+		if m := p.permute(n); m >= 1<<(2*halfBits) || p.invert(m) != n {
+			t.Fatalf("%d becomes %d, whose inverse is %d", n, m, p.invert(m))
+		}
+		counter := n % Counters
+		if got, ok := p.Counter(p.Code(counter)); !ok || got != counter {
+			t.Fatalf("the code of %d is that of %d, %t", counter, got, ok)
+		}
+	})
+}
+
+func TestPermutation_CounterRefusesOtherTexts(t *testing.T) {
+	t.Parallel()
+	p := NewPermutation(secret)
+	for _, code := range []string{"", "abc", "abcdefgh", "abc-efg", "abcdef\u00e9", "\xffbcdefg"} {
+		if n, ok := p.Counter(code); ok {
+			t.Errorf("%q is the code of %d", code, n)
+		}
+	}
+}
+
+// TestCounter_NeighboursAreUnrelated counts the digits of consecutive counters' codes, and of their
+// differences: each must be as frequent as chance has it. The secret is fixed, so the test always
+// sees the same codes.
+func TestCounter_NeighboursAreUnrelated(t *testing.T) {
+	t.Parallel()
+	p := NewPermutation(secret)
+	const codes = 62 * 1000
+	var digits, steps [CounterLength][62]int
+	last := p.Code(0)
+	for counter := uint64(1); counter <= codes; counter++ {
+		code := p.Code(counter)
+		for i := range code {
+			digit, before := strings.IndexByte(base62, code[i]), strings.IndexByte(base62, last[i])
+			digits[i][digit]++
+			steps[i][(digit-before+62)%62]++
+		}
+		last = code
+	}
+	for i := range CounterLength {
+		for name, counts := range map[string][62]int{"digits": digits[i], "steps": steps[i]} {
+			// 61 degrees of freedom: mean 61, deviation 11. Five deviations are one in millions.
+			if got := chiSquare(counts[:], codes/62); got > 61+5*math.Sqrt(2*61) {
+				t.Errorf("%s at place %d: chi-square %.1f", name, i, got)
+			}
+		}
+	}
+}
+
+func chiSquare(counts []int, expected float64) float64 {
+	var sum float64
+	for _, n := range counts {
+		sum += (float64(n) - expected) * (float64(n) - expected) / expected
+	}
+	return sum
+}
+
+func TestCounter_DigitsAreUniform(t *testing.T) {
+	t.Parallel()
+	counts := make([]int, 62)
+	const codes = 62 * 500
+	for range codes {
+		code := Random()
+		if len(code) != CounterLength {
+			t.Fatalf("%q", code)
+		}
+		for i := range code {
+			counts[strings.IndexByte(base62, code[i])]++
+		}
+	}
+	// Ten deviations: chance does not reach that, a digit that is never made does.
+	if got := chiSquare(counts, codes*CounterLength/62); got > 61+10*math.Sqrt(2*61) {
+		t.Errorf("chi-square %.1f", got)
 	}
 }

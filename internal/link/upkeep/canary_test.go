@@ -101,7 +101,7 @@ func checkByJob(t *testing.T, d *db.DB) {
 		t.Errorf("the canary was reached %d times", reached)
 	}
 	for name, l := range links {
-		if got := outcome(b.get(t, l)); got != "nothing" {
+		if got := outcome(b.world.Reload(t, l)); got != "nothing" {
 			t.Errorf("%s: the destination said %s", name, got)
 		}
 	}

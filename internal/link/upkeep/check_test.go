@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/linktest"
@@ -37,7 +37,7 @@ func TestUpkeep_DueChecksReturnsEachOnce(t *testing.T) {
 		urls := make([]string, 3)
 		for i := range urls { // the last one has waited longest
 			urls[i] = fmt.Sprintf("https://example.com/%d", i)
-			l := b.create(t, creation.Input{URL: urls[i]})
+			l := b.Make(t, creation.Input{URL: urls[i]})
 			b.Set(t, l, "check_at = ?", noon.Add(-time.Duration(i)*time.Hour))
 		}
 		for _, want := range [][]string{urls[1:], urls[:1], {}} {
@@ -59,65 +59,24 @@ func TestUpkeep_DueChecksOmitsEndedLinks(t *testing.T) {
 			"deleted_at = ?": false, "disabled_at = ?": false, "purged_at = ?": false, "expires_at = ?": false,
 			"starts_at = ?": true, "archived_at = ?": true, "check_at = ?": true,
 		} {
-			l := b.create(t, creation.Input{URL: "https://example.com/" + column[:3]})
+			l := b.Make(t, creation.Input{URL: "https://example.com/" + column[:3]})
 			b.Set(t, l, column, noon)
 			if due {
 				want = append(want, l.OriginalURL)
 			}
 		}
-		never := b.create(t, creation.Input{URL: "https://example.com/never"})
+		never := b.Make(t, creation.Input{URL: "https://example.com/never"})
 		b.Set(t, never, "check_at = NULL")
-		later := b.create(t, creation.Input{URL: "https://example.com/later"})
+		later := b.Make(t, creation.Input{URL: "https://example.com/later"})
 		b.Set(t, later, "check_at = ?", noon.Add(time.Microsecond))
 		slices.Sort(want)
 		linktest.Equal(t, want, b.due(t, 100), "difference")
 	})
 }
 
-func TestUpkeep_DueChecksConcurrently(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		const links = 60
-		for i := range links {
-			b.create(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
-		}
-		var mu sync.Mutex
-		taken := map[string]int{}
-		take := func() int {
-			due, err := b.DueChecks(t.Context(), 7)
-			if err != nil {
-				t.Error(err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, one := range due {
-				taken[one.LinkID]++
-			}
-			return len(due)
-		}
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				for take() > 0 {
-				}
-			})
-		}
-		all.Wait()
-		for take() > 0 { // destinations that were locked by another caller
-		}
-		for linkID, times := range taken {
-			if times != 1 {
-				t.Errorf("%s was taken %d times", linkID, times)
-			}
-		}
-		if len(taken) != links {
-			t.Errorf("%d destinations taken, want %d", len(taken), links)
-		}
-	})
-}
-
 func TestUpkeep_Checked(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l := b.create(t, creation.Input{URL: "https://example.com/"})
+		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		seen := b.Reload(t, l)
 		at, next := noon.Add(time.Minute), noon.Add(time.Hour)
 		record := func(url string, status *int, failures int) *link.Link {
@@ -144,20 +103,19 @@ func TestUpkeep_Checked(t *testing.T) {
 
 func TestUpkeep_PostponeChecks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		kept := b.create(t, creation.Input{URL: "https://example.com/kept"})
-		edited := b.create(t, creation.Input{URL: "https://example.com/edited"})
+		edited := b.Make(t, creation.Input{URL: "https://example.com/edited"})
+		kept := b.routed(t, "a", "b", "c")
 		b.Set(t, kept, "destination_status = 200")
-		due, err := b.DueChecks(t.Context(), 5)
-		if err != nil || len(due) != 2 {
-			t.Fatalf("%d due: %v", len(due), err)
-		}
+		due := must.Value(b.DueChecks(t.Context(), 100))(t)
+		due = slices.DeleteFunc(due, func(d Due) bool { return d.URL == "https://example.com/b" })
 		b.Set(t, edited, "check_at = ?", noon)
 		must.NoError(t, b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)))
 		if got := b.Reload(t, kept); !got.CheckAt.Equal(noon.Add(time.Hour)) || *got.DestinationStatus != 200 ||
 			got.LastCheckedAt != nil {
 			t.Errorf("%+v", got)
 		}
-		linktest.Equal(t, []string{"https://example.com/edited"}, b.due(t, 5), "due")
+		b.Now = noon.Add(CheckLease)
+		linktest.Equal(t, []string{"https://example.com/b", "https://example.com/edited"}, b.due(t, 100), "due")
 	})
 }
 
@@ -167,7 +125,7 @@ func TestPostponeChecks_SkipsLockedRows(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := setup(t, d)
-	b.create(t, creation.Input{URL: "https://example.com/locked"})
+	b.Make(t, creation.Input{URL: "https://example.com/locked"})
 	b.routed(t, "locked/target", "ended", "pending")
 	due, err := b.DueChecks(t.Context(), 100)
 	if err != nil || len(due) != 5 {
@@ -248,16 +206,140 @@ func TestUpkeep_CheckedRecordsRoutings(t *testing.T) {
 	})
 }
 
-func TestUpkeep_PostponeChecksOfRoutings(t *testing.T) {
+// destinationEvents returns the events of the link's URLs, oldest first.
+func (b *bundle) destinationEvents(t *testing.T, l *link.Link) (events []string) {
+	t.Helper()
+	var rows []*audit.Event
+	must.NoError(t, b.DB.NewSelect().Model(&rows).Where("target_id = ?", l.ID).Where("action LIKE 'DESTINATION_%'").
+		Order("seq").
+		Scan(db.AsSystem(t.Context())))
+	for _, e := range rows {
+		changes, err := e.FieldChanges()
+		if err != nil || len(changes) != 1 || e.URL == nil || e.ActorID != "" || e.WorkspaceID != b.Mine.ID() {
+			t.Fatalf("%+v: %v", e, err)
+		}
+		path := (*e.URL)[strings.LastIndex(*e.URL, "/"):]
+		c := changes[0]
+		events = append(events, fmt.Sprintf("%s %s %s %s %s", e.Action, path, c.Field, *c.Before, *c.After))
+	}
+	return events
+}
+
+// record records a check of the link's URL with the path.
+func (b *bundle) record(t *testing.T, l *link.Link, path string, failures, status int, isDoubtful bool) {
+	t.Helper()
+	result := CheckResult{At: b.Now, Next: b.Now.Add(time.Hour), IsDoubtful: isDoubtful}
+	if status > 0 {
+		result.Status = &status
+	}
+	due := Due{LinkID: l.ID, URL: "https://example.com/" + path, Failures: failures}
+	if err := b.RecordCheck(t.Context(), due, result); err != nil {
+		t.Error(err)
+	}
+}
+
+// checked is a result of a check.
+type checked struct {
+	failures, status int
+	isDoubtful       bool
+}
+
+func TestUpkeep_RecordCheckWritesEvents(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		b.routed(t, "a", "b", "c")
-		due := must.Value(b.DueChecks(t.Context(), 100))(t)
-		due = slices.DeleteFunc(due, func(d Due) bool { return d.URL != "https://example.com/a" })
-		must.NoError(t, b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)))
-		b.Now = noon.Add(CheckLease)
-		want := []string{"https://example.com/b", "https://example.com/c", "https://example.com/own/a"}
-		linktest.Equal(t, want, b.due(t, 100), "difference")
+	const failed, recovered = "DESTINATION_FAILED /a destinationState ", "DESTINATION_RECOVERED /a destinationState "
+	for name, c := range map[string]struct {
+		checks []checked
+		want   []string
+	}{
+		"one failure":    {[]checked{{1, 500, false}, {0, 200, false}}, nil},
+		"from the start": {[]checked{{1, 404, false}, {2, 404, false}}, []string{failed + `"UNCHECKED" "BROKEN"`}},
+		"no response": {[]checked{{0, 200, false}, {1, 0, false}, {2, 0, false}},
+			[]string{failed + `"OK" "UNREACHABLE"`}},
+		"failing on": {[]checked{{1, 404, false}, {2, 404, false}, {3, 0, false}},
+			[]string{failed + `"UNCHECKED" "BROKEN"`}},
+		"refused program": {[]checked{{0, 403, false}, {0, 429, false}, {0, 999, false}, {0, 406, false},
+			{0, 451, false}}, nil},
+		"gone": {[]checked{{1, 410, false}, {2, 410, false}}, []string{failed + `"UNCHECKED" "BROKEN"`}},
+		"recovered, and failed again": {
+			[]checked{{1, 500, false}, {2, 500, false}, {0, 401, false}, {0, 200, false}, {1, 0, false}, {2, 0, false}},
+			[]string{failed + `"UNCHECKED" "BROKEN"`, recovered + `"BROKEN" "OK"`, failed + `"OK" "UNREACHABLE"`},
+		},
+		"doubtful": {
+			[]checked{{1, 0, true}, {2, 0, true}, {3, 0, true}, {4, 0, false}, {0, 200, true}, {0, 200, false}},
+			[]string{failed + `"UNCHECKED" "UNREACHABLE"`, recovered + `"UNREACHABLE" "OK"`},
+		},
+		"doubtful, and passed": {[]checked{{1, 0, true}, {2, 0, true}, {0, 200, false}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				b := setup(t, d)
+				own := b.Make(t, creation.Input{URL: "https://example.com/a"})
+				routed := b.routed(t, "a", "a", "b") // one URL in two positions
+				for _, l := range []*link.Link{own, routed} {
+					for _, one := range c.checks {
+						b.record(t, l, "a", one.failures, one.status, one.isDoubtful)
+					}
+					linktest.Equal(t, c.want, b.destinationEvents(t, l), "difference")
+					if got := b.Reload(t, l); got.Version != l.Version || !got.UpdatedAt.Equal(l.UpdatedAt) {
+						t.Errorf("a check made version %d", got.Version)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestUpkeep_RecordCheckConcurrently: several nodes record the same failure, and write one event.
+func TestUpkeep_RecordCheckConcurrently(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://example.com/a"})
+		for _, one := range []checked{{1, 500, false}, {2, 500, false}, {3, 0, false}, {0, 200, false}} {
+			linktest.AtOnce(8, func(int) string {
+				b.record(t, l, "a", one.failures, one.status, one.isDoubtful)
+				return ""
+			})
+		}
+		want := []string{
+			`DESTINATION_FAILED /a destinationState "UNCHECKED" "BROKEN"`,
+			`DESTINATION_RECOVERED /a destinationState "BROKEN" "OK"`,
+		}
+		linktest.Equal(t, want, b.destinationEvents(t, l), "difference")
+	})
+}
+
+// TestUpkeep_RecordCheckOfOtherURLs: a changed URL starts as unchecked, and deleted or disabled
+// links have no events.
+func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		fail := func(l *link.Link, path string) {
+			b.record(t, l, path, 1, 500, false)
+			b.record(t, l, path, 2, 500, false)
+		}
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
+		fail(l, "a")
+		must.Value(b.Edit.Update(t.Context(), b.Mine,
+			link.Change{ID: l.ID, URL: optional.Set("https://example.com/b")}))(t)
+		if got := b.Reload(t, l).Checks(nil)[0].State(); got != link.DestinationUnchecked {
+			t.Errorf("the changed URL is %s", got)
+		}
+		b.record(t, l, "a", 0, 200, false) // the former URL
+		b.record(t, l, "b", 0, 200, false)
+		want := []string{`DESTINATION_FAILED /a destinationState "UNCHECKED" "BROKEN"`}
+		linktest.Equal(t, want, b.destinationEvents(t, l), "difference")
+		for _, column := range []string{"deleted_at", "disabled_at"} {
+			off := b.Make(t, creation.Input{URL: "https://example.com/" + column, Strategy: new(link.Random)})
+			b.Set(t, off, column+" = ?", noon)
+			fail(off, column)
+			if got := b.destinationEvents(t, off); len(got) > 0 {
+				t.Errorf("%s: %s", column, got)
+			}
+		}
+		deleted, err := b.Edit.Delete(t.Context(), b.Mine, l.ID)
+		must.NoError(t, err)
+		b.Now = deleted.DeletedAt.Add(100 * 24 * time.Hour)
+		must.NoError(t, b.CleanUp(t.Context()))
+		b.ExpectRows(t, 0, "audit_events", "target_id = ? AND (url IS NOT NULL OR changes IS NOT NULL)", l.ID)
+		b.ExpectRows(t, 1, "audit_events", "target_id = ? AND action = ?", l.ID, audit.DestinationFailed)
 	})
 }

@@ -18,32 +18,26 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/outbound"
 	"github.com/linkforge/linkforge/internal/platform/outbound/outboundtest"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
-	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// checks is a checker with an internet of its own, and a member of a workspace.
+// checks is a checker with an internet of its own, and a world of links.
 type checks struct {
-	quota *link.Quota
 	*Checker
-	net        *outboundtest.Network
-	db         *db.DB
-	workspaces *workspace.Store
-	member     workspace.Membership
-	me         account.Actor
-	logged     bytes.Buffer
-	now        time.Time
+	world  *creationtest.World
+	net    *outboundtest.Network
+	logged bytes.Buffer
 
 	mu     sync.Mutex
 	events []string
@@ -52,39 +46,29 @@ type checks struct {
 // setupChecks has a checker ask an internet whose public server is the handler.
 func setupChecks(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][]string) *checks {
 	t.Helper()
-	b := &checks{db: d, now: noon}
+	w := creationtest.New(t, d)
+	w.Quota.Default = 1000
+	b := &checks{world: w}
 	b.net = outboundtest.Open(t, b.noting(public), names)
-	clock := func() time.Time { return b.now }
 	log := slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	links := must.Value(link.NewStore(
-		link.Config{
-			DB:        d,
-			Feed:      feed.New(d, log, clock),
-			PublicURL: "http://sho.rt",
-			Log:       log,
-			Now:       clock,
-		},
-	))(t)
-	b.quota = &link.Quota{DB: d, Default: 1000, Now: clock}
-	b.Checker = &Checker{Links: &Store{Store: links}, Limits: ratelimit.Limiter{Off: true}, Log: log, Now: clock,
-		Sleep: b.sleeping}
+	b.Checker = &Checker{Links: &Store{Store: w.Links}, Limits: ratelimit.Limiter{Off: true}, Log: log,
+		Now: w.Links.Now, Sleep: b.sleeping}
 	b.allow(b.net.Allow, 0)
-	b.workspaces = &workspace.Store{DB: d, Now: clock}
-	b.me = workspacetest.Actor(t, d)
-	b.member = workspacetest.Of(t, d, b.me, "mine")
 	return b
+}
+
+// eachChecks runs the test on each kind of database, with a checker that asks site.
+func eachChecks(t *testing.T, test func(t *testing.T, b *checks)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, setupChecks(t, d, site, nil)) })
 }
 
 // allow gives the checker another client.
 func (b *checks) allow(allow func(netip.Addr) bool, timeout time.Duration) {
-	b.Client = outbound.NewClient(
-		outbound.Config{
-			UserAgent: UserAgent("http://sho.rt"),
-			Resolver:  b.net.Resolver,
-			Allow:     allow,
-			Timeout:   timeout,
-		},
-	)
+	b.Client = outbound.NewClient(outbound.Config{
+		UserAgent: UserAgent("http://sho.rt"), Resolver: b.net.Resolver, Allow: allow, Timeout: timeout,
+	})
 }
 
 // noting notes the requests before they are answered.
@@ -119,12 +103,8 @@ func (b *checks) takeEvents() []string {
 // link creates a link to any URL, with a due check.
 func (b *checks) link(t *testing.T, url string) *link.Link {
 	t.Helper()
-	l, _, err := creation.NewStore(creation.Config{Links: b.Links.Store, Quota: b.quota}).Create(t.Context(), b.member,
-		creation.Input{URL: "https://example.com/" + id.New(id.Link)})
-	must.NoError(t, err)
-	_, err = b.db.NewUpdate().Model(l).Set("original_url = ?", url).Set("check_at = ?", b.now).WherePK().
-		Exec(db.AsSystem(t.Context()))
-	must.NoError(t, err)
+	l := b.world.Make(t, creation.Input{URL: "https://example.com/" + id.New(id.Link)})
+	b.world.Set(t, l, "original_url = ?, check_at = ?", url, b.world.Now)
 	return l
 }
 
@@ -134,16 +114,9 @@ func (b *checks) linkTo(t *testing.T, host, path string) *link.Link {
 	return b.link(t, b.net.URL(host+outboundtest.PublicName, path))
 }
 
-func (b *checks) get(t *testing.T, l *link.Link) *link.Link {
-	t.Helper()
-	got := must.Value(b.Links.Get(t.Context(), b.member, l.ID))(t)
-	return got
-}
-
 func (b *checks) check(t *testing.T, l *link.Link) *link.Link {
 	t.Helper()
-	got := must.Value(b.Check(t.Context(), b.member, l.ID))(t)
-	return got
+	return must.Value(b.Check(t.Context(), b.world.Mine, l.ID))(t)
 }
 
 func (b *checks) run(t *testing.T) {
@@ -200,9 +173,7 @@ func site(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestCheck_SendsHEADThenGET(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setupChecks(t, d, site, nil)
+	eachChecks(t, func(t *testing.T, b *checks) {
 		const head, get, sleep = "HEAD ", "GET ", "sleep 1s"
 		for path, c := range map[string]struct {
 			status   string
@@ -265,9 +236,7 @@ func TestCheck_StopsReadingAnEndlessBody(t *testing.T) {
 
 // TestCheck_TimesOutWithoutAnswer costs one deadline, however many links lead to its host.
 func TestCheck_TimesOutWithoutAnswer(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setupChecks(t, d, site, nil)
+	eachChecks(t, func(t *testing.T, b *checks) {
 		b.allow(b.net.Allow, 500*time.Millisecond)
 		l := b.linkTo(t, "a", "/never?secret")
 		if got := b.check(t, l); outcome(got) != "nothing" || !got.CheckAt.Equal(noon.Add(time.Hour)) {
@@ -299,7 +268,7 @@ func TestCheck_TimesOutWhenStalled(t *testing.T) {
 	stalling := []*link.Link{b.linkTo(t, "a", "/stalls"), b.linkTo(t, "a", "/stalls")}
 	b.run(t)
 	for _, l := range stalling {
-		if got := outcome(b.get(t, l)); got != "nothing" {
+		if got := outcome(b.world.Reload(t, l)); got != "nothing" {
 			t.Errorf("in the job: said %s", got)
 		}
 	}
@@ -347,18 +316,18 @@ func TestCheck_BacksOff(t *testing.T) {
 		step := func(wait time.Duration, failures int) {
 			t.Helper()
 			b.run(t)
-			got := b.get(t, l)
-			if outcome(got) != status || got.CheckFailures != failures || !got.CheckAt.Equal(b.now.Add(wait)) {
+			got := b.world.Reload(t, l)
+			if outcome(got) != status || got.CheckFailures != failures || !got.CheckAt.Equal(b.world.Now.Add(wait)) {
 				t.Errorf("said %s, %d failures, due in %s; want %s, %d, %s",
-					outcome(got), got.CheckFailures, got.CheckAt.Sub(b.now), status, failures, wait)
+					outcome(got), got.CheckFailures, got.CheckAt.Sub(b.world.Now), status, failures, wait)
 			}
 			b.takeEvents()
-			b.now = b.now.Add(wait - time.Second)
+			b.world.Now = b.world.Now.Add(wait - time.Second)
 			b.run(t)
 			if early := b.takeEvents(); len(early) > 0 {
 				t.Errorf("requested too early: %s", early)
 			}
-			b.now = b.now.Add(time.Second)
+			b.world.Now = b.world.Now.Add(time.Second)
 		}
 		for i, hours := range []time.Duration{1, 2, 4, 8, 16, 24, 24} {
 			step(hours*time.Hour, i+1)
@@ -375,16 +344,13 @@ func TestCheck_BacksOff(t *testing.T) {
 }
 
 func TestCheck_RequiresEditor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setupChecks(t, d, site, nil)
+	eachChecks(t, func(t *testing.T, b *checks) {
 		l := b.linkTo(t, "a", "/200")
-		m, stranger := workspacetest.Join(t, d, b.member.ID(), workspace.Viewer), workspacetest.Actor(t, d)
-		linktest.Refused(b.Check(t.Context(), m, l.ID))(t, errs.Forbidden, "a viewer")
-		foreign := must.Value(b.workspaces.Create(t.Context(), stranger, "Other", "other"))(t)
-		linktest.Refused(b.Check(t.Context(), foreign, l.ID))(t, errs.NotFound, "a stranger")
-		linktest.Refused(b.Check(t.Context(), b.member, "no id"))(t, errs.NotFound, "no link")
-		if got := b.takeEvents(); len(got) > 0 || outcome(b.get(t, l)) != "not requested" {
+		viewer := workspacetest.Join(t, b.Links.DB, b.world.Mine.ID(), workspace.Viewer)
+		linktest.Refused(b.Check(t.Context(), viewer, l.ID))(t, errs.Forbidden, "a viewer")
+		linktest.Refused(b.Check(t.Context(), b.world.Foreign, l.ID))(t, errs.NotFound, "a stranger")
+		linktest.Refused(b.Check(t.Context(), b.world.Mine, "no id"))(t, errs.NotFound, "no link")
+		if got := b.takeEvents(); len(got) > 0 || outcome(b.world.Reload(t, l)) != "not requested" {
 			t.Errorf("got requests %s, want none", got)
 		}
 	})
@@ -399,7 +365,7 @@ func TestCheck_IsRateLimited(t *testing.T) {
 		b.check(t, l)
 	}
 	b.takeEvents()
-	if _, err := b.Check(t.Context(), b.member, l.ID); !errs.Is(err, errs.RateLimited) ||
+	if _, err := b.Check(t.Context(), b.world.Mine, l.ID); !errs.Is(err, errs.RateLimited) ||
 		errs.From(err).RetryAfter <= 0 {
 		t.Errorf("one check more: %v", err)
 	}
@@ -425,13 +391,13 @@ func TestCheck_CancelledRecordsNothing(t *testing.T) {
 			leave <- cancel
 			return ctx
 		}
-		if _, err := b.Check(leaving(), b.member, l.ID); err == nil {
+		if _, err := b.Check(leaving(), b.world.Mine, l.ID); err == nil {
 			t.Error("a cancelled check returned no error")
 		}
 		if err := b.Run(leaving()); !errors.Is(err, context.Canceled) {
 			t.Errorf("a run that was interrupted: %v", err)
 		}
-		if got := b.get(t, l); outcome(got) != "not requested" || got.CheckFailures != 0 ||
+		if got := b.world.Reload(t, l); outcome(got) != "not requested" || got.CheckFailures != 0 ||
 			!got.CheckAt.Equal(noon.Add(CheckLease)) {
 			t.Errorf("got %s, due again %s", outcome(got), got.CheckAt)
 		}
@@ -445,12 +411,12 @@ func TestRun_StopsAtDeadline(t *testing.T) {
 	l := b.linkTo(t, "a", "/never")
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if err := b.Run(ctx); err != nil || outcome(b.get(t, l)) != "not requested" {
-		t.Errorf("got %s: %v", outcome(b.get(t, l)), err)
+	if err := b.Run(ctx); err != nil || outcome(b.world.Reload(t, l)) != "not requested" {
+		t.Errorf("got %s: %v", outcome(b.world.Reload(t, l)), err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	b.Links.DB = &db.DB{DB: b.db.WithQueryHook(stuck{}), Kind: b.db.Kind}
+	b.Links.DB = &db.DB{DB: b.Links.DB.WithQueryHook(stuck{}), Kind: b.Links.DB.Kind}
 	if err := b.Run(ctx); err != nil {
 		t.Errorf("during a database query: %v", err)
 	}

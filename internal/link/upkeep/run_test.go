@@ -9,10 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -22,9 +24,7 @@ import (
 )
 
 func TestRun_PacesRequestsToAHost(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setupChecks(t, d, site, nil)
+	eachChecks(t, func(t *testing.T, b *checks) {
 		for _, path := range []string{"/200", "/404", "/405-200", "/201"} {
 			b.linkTo(t, "a", path)
 		}
@@ -93,7 +93,7 @@ func TestRun_SlowHostDelaysNoOther(t *testing.T) {
 		if len(requests) != want {
 			t.Errorf("%d paths requested, want %d", len(requests), want)
 		}
-		b.now = b.now.Add(CheckLease / 2)
+		b.world.Now = b.world.Now.Add(CheckLease / 2)
 	}
 	for path, times := range requests {
 		if times != 1 {
@@ -102,7 +102,8 @@ func TestRun_SlowHostDelaysNoOther(t *testing.T) {
 	}
 }
 
-func TestRun_RespectsTooManyRequests(t *testing.T) {
+// TestRun_RestsHosts that are busy or unreachable: the run meets them once.
+func TestRun_RestsHosts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setupChecks(t, d, func(w http.ResponseWriter, r *http.Request) {
@@ -110,60 +111,27 @@ func TestRun_RespectsTooManyRequests(t *testing.T) {
 				w.Header().Set("Retry-After", "7200")
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
-		}, nil)
-		var busy []*link.Link
-		for range 3 {
-			busy = append(busy, b.linkTo(t, "busy", "/busy"))
-		}
+		}, map[string][][]string{"gone.test": {{outboundtest.Silent}}})
+		busy, gone := b.net.URL("busy"+outboundtest.PublicName, "/busy"), b.net.URL("gone.test", "/")
 		idle := b.linkTo(t, "idle", "/idle")
-		b.run(t)
-		var results []string
-		for _, l := range busy {
-			got := b.get(t, l)
-			results = append(results, outcome(got))
-			if !got.CheckAt.Equal(noon.Add(2 * time.Hour)) {
-				t.Errorf("said %s, due again %s", outcome(got), got.CheckAt)
-			}
-		}
-		requested, postponed := 0, 0
-		for _, s := range results {
-			switch s {
-			case "503":
-				requested++
-			case "not requested":
-				postponed++
-			}
-		}
-		if requested != 1 || postponed != 2 || outcome(b.get(t, idle)) != "200" {
-			t.Errorf("the busy host's links: %s; the idle one's: %s", results, outcome(b.get(t, idle)))
-		}
-		if got := len(b.takeEvents()); got != 2 {
-			t.Errorf("%d requests and sleeps, want one request to either host", got)
-		}
-	})
-}
-
-// TestRun_RecordsUnreachableHost has the run meet it once.
-func TestRun_RecordsUnreachableHost(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setupChecks(t, d, site, map[string][][]string{"gone.test": {{outboundtest.Silent}}})
 		var links []*link.Link
 		for range 3 {
-			links = append(links, b.link(t, b.net.URL("gone.test", "/")))
+			links = append(links, b.link(t, busy), b.link(t, gone))
 		}
 		b.run(t)
-		results := map[string]int{}
+		results := map[string]int{outcome(b.world.Reload(t, idle)): 1}
 		for _, l := range links {
-			got := b.get(t, l)
-			results[outcome(got)]++
-			if !got.CheckAt.Equal(noon.Add(time.Hour)) {
-				t.Errorf("said %s, due again %s", outcome(got), got.CheckAt)
+			got, rest := b.world.Reload(t, l), time.Hour
+			if results[outcome(got)]++; got.OriginalURL == busy {
+				rest = 2 * time.Hour
+			}
+			if !got.CheckAt.Equal(noon.Add(rest)) {
+				t.Errorf("%s said %s, due again %s", got.OriginalURL, outcome(got), got.CheckAt)
 			}
 		}
-		if diff := cmp.Diff(map[string]int{"nothing": 1, "not requested": 2}, results); diff != "" ||
-			b.net.Lookups("gone.test") != 1 {
-			t.Errorf("after %d look-ups (-want +got):\n%s", b.net.Lookups("gone.test"), diff)
+		linktest.Equal(t, map[string]int{"200": 1, "503": 1, "nothing": 1, "not requested": 4}, results, "outcomes")
+		if requests, lookups := len(b.takeEvents()), b.net.Lookups("gone.test"); requests != 2 || lookups != 1 {
+			t.Errorf("%d requests and sleeps, want one request to either host; %d look-ups", requests, lookups)
 		}
 	})
 }
@@ -216,15 +184,8 @@ func TestRun_ChecksOnceConcurrently(t *testing.T) {
 		for i := range links {
 			b.linkTo(t, fmt.Sprint(i%10), fmt.Sprintf("/%d", i))
 		}
-		var all sync.WaitGroup
-		for range 4 {
-			all.Go(func() {
-				if err := b.Run(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
+		got := linktest.AtOnce(4, func(int) string { return linktest.KindOf(b.Run(t.Context())) })
+		linktest.Equal(t, map[string]int{"": 4}, got, "errors")
 		for path, times := range requests {
 			if times != 1 {
 				t.Errorf("%s was requested %d times, want once", path, times)
@@ -239,21 +200,17 @@ func TestRun_ChecksOnceConcurrently(t *testing.T) {
 // TestRun_ChecksRoutings checks the URLs of a link's rules with the job, after a member's request
 // too.
 func TestRun_ChecksRoutings(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setupChecks(t, d, site, nil)
+	eachChecks(t, func(t *testing.T, b *checks) {
 		target := b.net.URL("a"+outboundtest.PublicName, "/404")
-		l, _, err := creation.NewStore(creation.Config{Links: b.Links.Store, Quota: b.quota}).
-			Create(t.Context(), b.member, creation.Input{
-				URL: b.net.URL("b"+outboundtest.PublicName, "/200"),
-				Routing: &routing.Change{
-					Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}}),
-				},
-			})
-		must.NoError(t, err)
+		l := b.world.Make(t, creation.Input{
+			URL: b.net.URL("b"+outboundtest.PublicName, "/200"),
+			Routing: &routing.Change{
+				Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}}),
+			},
+		})
 		state := func() string {
-			checks := must.Value(b.Links.RoutingChecks(t.Context(), b.member, l.ID))(t)
-			own, target := b.get(t, l).Checks(checks[l.ID])[0], b.get(t, l).Checks(checks[l.ID])[1]
+			checks := must.Value(b.Links.RoutingChecks(t.Context(), b.world.Mine, l.ID))(t)
+			own, target := b.world.Reload(t, l).Checks(checks[l.ID])[0], b.world.Reload(t, l).Checks(checks[l.ID])[1]
 			return fmt.Sprintf("%s %s after %d failures", own.State(), target.State(), target.CheckFailures)
 		}
 		for _, want := range []string{"OK BROKEN after 1 failures", "OK BROKEN after 2 failures"} {
@@ -268,12 +225,10 @@ func TestRun_ChecksRoutings(t *testing.T) {
 
 // TestRun_DoubtsClocksThatWereAhead: a check of a working URL is at most a day away.
 func TestRun_DoubtsClocksThatWereAhead(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setupChecks(t, d, site, nil)
+	eachChecks(t, func(t *testing.T, b *checks) {
 		for path, ahead := range map[string]time.Duration{"/200": 24 * time.Hour, "/201": 24*time.Hour + 2*db.MaxSkew} {
 			b.linkTo(t, "a", path)
-			must.Value(b.db.NewUpdate().Table("links").Set("check_at = ?", b.now.Add(ahead)).
+			must.Value(b.Links.DB.NewUpdate().Table("links").Set("check_at = ?", b.world.Now.Add(ahead)).
 				Where("original_url LIKE ?", "%"+path).Exec(db.AsSystem(t.Context())))(t)
 		}
 		b.run(t)
@@ -282,4 +237,86 @@ func TestRun_DoubtsClocksThatWereAhead(t *testing.T) {
 			t.Errorf("checked %v, want the URL that was postponed by more than a day", got)
 		}
 	})
+}
+
+// eventsOf returns the actions of the events about the link's destination.
+func (b *checks) eventsOf(t *testing.T, l *link.Link) (actions []string) {
+	t.Helper()
+	must.NoError(t, b.Links.DB.NewSelect().Model((*audit.Event)(nil)).Column("action").Where("target_id = ?", l.ID).
+		Where("action LIKE 'DESTINATION_%'").Order("seq").Scan(db.AsSystem(t.Context()), &actions))
+	return actions
+}
+
+// TestRun_WritesNoEventsWithoutNetwork: when most hosts fall silent, the fault is the server's own
+// network. It is, until a host responds. Then the events of hosts that still fail are written, also
+// if no other is due.
+func TestRun_WritesNoEventsWithoutNetwork(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var down sync.Map
+		b := setupChecks(t, d, func(_ http.ResponseWriter, r *http.Request) {
+			host, _, _ := strings.Cut(r.Host, ".")
+			if _, isDown := down.Load(host[:1]); isDown {
+				panic(http.ErrAbortHandler)
+			}
+		}, nil)
+		var links []*link.Link
+		for i := range 4 {
+			links = append(links, b.linkTo(t, fmt.Sprint(i), "/"))
+			down.Store(fmt.Sprint(i), true)
+		}
+		for _, step := range []struct {
+			name string
+			due  []int
+			up   string
+			want []int
+		}{
+			{"one host fails", []int{0}, "", []int{0, 0, 0, 0}},
+			{"two more fall silent", []int{0, 1, 2}, "", []int{0, 0, 0, 0}},
+			{"the same again", []int{0, 1, 2}, "", []int{0, 0, 0, 0}},
+			{"another one responds", []int{3}, "3", []int{0, 0, 0, 0}},
+			{"two are due together", []int{0, 1}, "", []int{1, 1, 0, 0}},
+			{"one recovers", []int{1, 2}, "1", []int{1, 2, 1, 0}},
+		} {
+			down.Delete(step.up)
+			var due []string
+			for _, i := range step.due {
+				due = append(due, links[i].ID)
+			}
+			b.makeDue(t, due...)
+			b.run(t)
+			var counts []int
+			for _, l := range links {
+				counts = append(counts, len(b.eventsOf(t, l)))
+			}
+			linktest.Equal(t, step.want, counts, "events after %q", step.name)
+		}
+	})
+}
+
+// makeDue makes the destinations of these links due, and those of no others.
+func (b *checks) makeDue(t *testing.T, ids ...string) {
+	t.Helper()
+	for at, where := range map[time.Time]string{b.world.Now: "id IN (?)", b.world.Now.Add(time.Hour): "id NOT IN (?)"} {
+		must.Value(b.Links.DB.NewUpdate().Table("links").Set("check_at = ?", at).Where(where, bun.In(ids)).
+			Exec(db.AsSystem(t.Context())))(t)
+	}
+}
+
+// TestRun_OneHostIsNoNetwork: a run that checks a single host cannot distinguish a fault of the
+// host from one of the network.
+func TestRun_OneHostIsNoNetwork(t *testing.T) {
+	t.Parallel()
+	b := setupChecks(t, dbtest.MigratedSQLite(t), func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler)
+	}, nil)
+	l := b.linkTo(t, "a", "/")
+	b.run(t)
+	b.world.Now = b.world.Now.Add(time.Hour)
+	b.run(t)
+	linktest.Equal(t, []string{string(audit.DestinationFailed)}, b.eventsOf(t, l), "difference")
+	checked := b.linkTo(t, "b", "/")
+	b.check(t, checked)
+	b.check(t, checked)
+	linktest.Equal(t, []string{string(audit.DestinationFailed)}, b.eventsOf(t, checked), "after checks by a member")
 }

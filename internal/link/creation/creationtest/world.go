@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link/edit"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -28,6 +29,13 @@ func New(t testing.TB, d *db.DB) *World {
 		Links: w.Links, Quota: w.Quota, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour,
 		Limits: w.Limits,
 	}), w}
+}
+
+// Each runs the test with a fresh World on each kind of database.
+func Each(t *testing.T, test func(t *testing.T, w *World)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, New(t, d)) })
 }
 
 // Make creates a link of Mine.
