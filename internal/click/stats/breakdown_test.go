@@ -2,6 +2,7 @@ package stats_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ func TestBreakdown_BoundsValues(t *testing.T) {
 					R:     clickstore.Range{From: clicktest.Noon.Add(-click.Day), To: clicktest.Noon.Add(time.Hour)}},
 			} {
 				meant := w.Meant(q)
+				w.CheckSeries(t, rand.New(rand.NewPCG(7, 7)), q, meant)
 				for first, other := range map[int]bool{1: true, 5: true, click.MaxValues: true} {
 					got, err := w.QueryStats(t, q).Breakdown(t.Context(), click.Referrer, first)
 					if err != nil || len(got) != first+1 && first < click.MaxValues ||
