@@ -96,7 +96,7 @@ func TestArguments_SurviveHostileText(t *testing.T) {
 		own := b.link(t, ada, "https://example.com/").ID
 		asked := 0
 		for _, c := range cases {
-			if c.variables == nil || strings.Contains(c.name, `templateId of \u0000`) { // which no store checks
+			if c.variables == nil {
 				continue
 			}
 			asked++

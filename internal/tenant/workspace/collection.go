@@ -73,6 +73,9 @@ func (c Collection[T]) List(ctx context.Context, m Membership, r page.Request) (
 func (c Collection[T]) ByID(ctx context.Context, m Membership, ids ...string) ([]*T, error) {
 	var rows []*T
 	ctx, q, err := c.query(ctx, m, &rows)
+	if c.Prefix != "" { // no database takes each text
+		ids = slices.DeleteFunc(slices.Clone(ids), func(one string) bool { return !id.Valid(c.Prefix, one) })
+	}
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
