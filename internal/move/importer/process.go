@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -72,8 +73,11 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 	}
 	next, stop := iter.Pull2(p.rows(ctx))
 	defer stop()
-	for range p.progress.Rows {
+	for read := paced(); read.rows < p.progress.Rows; {
 		if _, err, _ := next(); err != nil {
+			return err
+		}
+		if err := read.row(ctx); err != nil {
 			return err
 		}
 	}
@@ -103,19 +107,43 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 // countRows reads the whole file, and notes how many rows it has. It returns InvalidInput for a
 // file that is not of the source.
 func (p *process) countRows(ctx context.Context) error {
-	total := int64(0)
+	read := paced()
 	for _, err := range p.rows(ctx) {
 		if err != nil {
 			return err
 		}
-		if total++; total > maxRows {
+		if err := read.row(ctx); err != nil {
+			return err
+		}
+		if read.rows > maxRows {
 			return errs.New(errs.InvalidInput, "The file has more than %d rows. Split it.", maxRows)
 		}
 	}
-	p.Total = &total
+	p.Total = &read.rows
 	return p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		return p.Step(ctx, tx, encode(p.progress), 0, &total)
+		return p.Step(ctx, tx, encode(p.progress), 0, p.Total)
 	})
+}
+
+// pacedRows is how many rows are read without a rest.
+const pacedRows = 1000
+
+// pace counts rows that are only read. It rests as long as reading them takes, as Rest does after a
+// step: half of the time is for requests.
+type pace struct {
+	rows  int64
+	began time.Time
+}
+
+func paced() *pace { return &pace{began: time.Now()} }
+
+func (r *pace) row(ctx context.Context) error {
+	if r.rows++; r.rows%pacedRows != 0 {
+		return nil
+	}
+	err := poll.Wait(ctx, time.Since(r.began))
+	r.began = time.Now()
+	return err
 }
 
 // openArchive compares the files of an archive with its manifest, and creates its folders,
