@@ -81,7 +81,7 @@ func TestHitQuota_RedirectsWithoutRedis(t *testing.T) {
 				var visits sync.WaitGroup
 				for i := range 2 * 160 {
 					visits.Go(func() { l[i%2].request(t, client, nodes[i/2%2].address) })
-					_ = poll.Wait(t.Context(), 5*time.Millisecond)
+					_ = poll.Wait(t.Context(), suitetest.Size(5*time.Millisecond, 2500*time.Microsecond))
 				}
 				visits.Wait()
 				fault.end()
