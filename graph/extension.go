@@ -50,9 +50,11 @@ func (e extension) InterceptRootField(ctx context.Context, next graphql.RootReso
 	return next(ctx)
 }
 
-// InterceptResponse lets queries of a caller read from a replica, if there is one that has the
-// caller's last mutation on any node. Anonymous callers read nothing of a workspace.
+// InterceptResponse gives an answer its shared totals, and lets queries of a caller read from a
+// replica, if there is one that has the caller's last mutation on any node. Anonymous callers read
+// nothing of a workspace.
 func (e extension) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	ctx = loader.WithSharedTotals(ctx)
 	if _, err := account.Current(ctx); err != nil || e.Writers == nil {
 		return next(ctx)
 	}

@@ -333,25 +333,34 @@ func (r *linkResolver) DestinationChecks(ctx context.Context, l *link.Link) ([]*
 	return l.Checks(ofRouting), err
 }
 
-// totalOf returns the total of a link: as of the instant of its stats, if they are requested too.
+// totalOf returns the click total of a link. If stats of the link are requested once, it is of the same
+// instant.
 func totalOf(ctx context.Context, l *link.Link) (clickstore.LinkTotal, error) {
-	if requestsBeside(ctx, "stats") {
-		if t := loader.Of(ctx).Beside(graphql.GetFieldContext(ctx).Parent).Get(ctx); t != nil {
+	if requested(ctx, "stats") == 1 && l.In.May(workspace.ReadStats) {
+		if t := loader.SharedTotalOf(ctx, graphql.GetFieldContext(ctx).Parent).Wait(ctx); t != nil {
 			return *t, nil
 		}
 	}
 	return loader.Of(ctx).In(l.In).Totals.Get(ctx, l.ID)
 }
 
-// requestsBeside reports whether one of the fields is requested of the object whose field is resolved.
-func requestsBeside(ctx context.Context, fields ...string) bool {
-	object := graphql.GetFieldContext(ctx).Parent
+// requested returns how often fields are requested of the object that has the current field.
+func requested(ctx context.Context, fields ...string) (n int) {
+	current := graphql.GetFieldContext(ctx)
+	object := current.Parent
 	for object != nil && object.Field.Field == nil { // an element of a list
 		object = object.Parent
 	}
-	return object != nil && slices.ContainsFunc(
-		graphql.CollectFields(graphql.GetOperationContext(ctx), object.Field.Selections, nil),
-		func(f graphql.CollectedField) bool { return slices.Contains(fields, f.Name) })
+	if object == nil {
+		return 0
+	}
+	types := []string{current.Object, "Node"}
+	for _, f := range graphql.CollectFields(graphql.GetOperationContext(ctx), object.Field.Selections, types) {
+		if slices.Contains(fields, f.Name) {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *linkResolver) ClickCount(ctx context.Context, l *link.Link) (int64, error) {

@@ -26,8 +26,9 @@ func (r *linkResolver) Stats(
 	ctx context.Context, l *link.Link, span *clickstore.Range, timezone *string, filter *gen.ClickFilter,
 ) (*stats.Stats, error) {
 	of := clickstore.Subject{LinkID: l.ID}
-	s, err := r.Config.Stats.Stats(ctx, l.In, of, span, optional.Value(timezone), filterOf(filter))
-	return atOneInstant(ctx, s, err)
+	return atOneInstant(ctx, func() (*stats.Stats, error) {
+		return r.Config.Stats.Stats(ctx, l.In, of, span, optional.Value(timezone), filterOf(filter))
+	})
 }
 
 func (r *workspaceResolver) Stats(
@@ -39,46 +40,53 @@ func (r *workspaceResolver) Stats(
 		return nil, err
 	}
 	of := clickstore.Subject{Links: links}
-	s, err := r.Config.Stats.Stats(ctx, *m, of, span, optional.Value(timezone), filterOf(filter))
-	return atOneInstant(ctx, s, err)
+	return atOneInstant(ctx, func() (*stats.Stats, error) {
+		return r.Config.Stats.Stats(ctx, *m, of, span, optional.Value(timezone), filterOf(filter))
+	})
 }
 
-// atOneInstant reads the requested fields of stats at one instant if there are several, with the total
-// of the link for the link's own fields, see totalOf.
-func atOneInstant(ctx context.Context, s *stats.Stats, err error) (*stats.Stats, error) {
-	link := loader.Of(ctx).Beside(graphql.GetFieldContext(ctx).Parent)
-	defer link.Set(nil)
+// atOneInstant reads the requested fields of stats at one instant, if there are several or a field of
+// the link needs the same instant, see totalOf.
+func atOneInstant(ctx context.Context, prepare func() (*stats.Stats, error)) (*stats.Stats, error) {
+	isShared := requested(ctx, "clickCount", "lastClickedAt", "averageRedirectMs") > 0 && requested(ctx, "stats") == 1
+	shared := loader.SharedTotalOf(ctx, graphql.GetFieldContext(ctx).Parent)
+	defer shared.Publish(nil)
+	s, err := prepare()
 	if err != nil {
 		return nil, err
 	}
 	parts := partsOf(ctx, s)
-	if len(parts) < 2 && !requestsBeside(ctx, "clickCount", "lastClickedAt", "averageRedirectMs") {
+	if len(parts) < 2 && !isShared {
 		return s, nil
 	}
 	total, err := s.Read(ctx, parts...)
 	if err != nil {
 		return nil, err
 	}
-	link.Set(&total)
+	shared.Publish(&total)
 	return s, nil
 }
 
-// partsOf are the reads of the requested fields of stats. A field has the error of its read.
-func partsOf(ctx context.Context, s *stats.Stats) (parts []func(ctx context.Context)) {
+// partsOf returns the reads of the requested fields of stats.
+func partsOf(ctx context.Context, s *stats.Stats) (parts []func(ctx context.Context) error) {
+	counts := false
 	for _, field := range graphql.CollectFieldsCtx(ctx, nil) {
 		arguments := field.ArgumentMap(graphql.GetOperationContext(ctx).Variables)
 		switch field.Name {
 		case "clicks", "visitors", "bots":
-			parts = append(parts, func(ctx context.Context) { _, _ = s.Total(ctx) })
+			counts = true
 		case "latency":
-			parts = append(parts, func(ctx context.Context) { _, _ = s.Latency(ctx) })
+			parts = append(parts, func(ctx context.Context) error { _, err := s.Latency(ctx); return err })
 		case "series":
 			interval := stats.Interval(fmt.Sprint(arguments["interval"]))
-			parts = append(parts, func(ctx context.Context) { _, _ = s.Series(ctx, interval) })
+			parts = append(parts, func(ctx context.Context) error { _, err := s.Series(ctx, interval); return err })
 		case "breakdown":
-			by := click.Dimension(fmt.Sprint(arguments["by"]))
-			parts = append(parts, func(ctx context.Context) { _, _ = s.Breakdown(ctx, by, defaultSlices) })
+			by := click.Dimension(fmt.Sprint(arguments["by"])) // all values are read, however many are wanted
+			parts = append(parts, func(ctx context.Context) error { _, err := s.Breakdown(ctx, by, 1); return err })
 		}
+	}
+	if counts {
+		parts = append(parts, func(ctx context.Context) error { _, err := s.Total(ctx); return err })
 	}
 	return parts
 }

@@ -29,6 +29,18 @@ func TestStats_AreOfOneInstant(t *testing.T) {
 			written <- err
 		}()
 		type counted struct{ Clicks int64 }
+		began := time.Now()
+		for _, fields := range []string{ // of a link that is beside stats of another object
+			`... on Link { clickCount } ... on Workspace { stats { clicks bots } }`,
+			`... on Link { clickCount stats(timezone: "Nowhere") { clicks } }`,
+			`... on Link { clickCount a: stats { from } b: stats { clicks } }`,
+		} {
+			b.ask(t, ada.token, `query ($ids: [ID!]!) { nodes(ids: $ids) { `+fields+` } }`,
+				"ids", []string{l.ID, ada.workspace.ID()})
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("clickCount waits for stats that are not read: %s", took)
+		}
 		seen := map[int64]bool{}
 		for range 40 {
 			var got struct {

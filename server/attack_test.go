@@ -62,11 +62,12 @@ var attacks = map[string]func(t *testing.T, s *scene) attack{
 	"A2 silent uploads":        silentUploads,
 	"A3 registrations":         manyRegistrations,
 	"A5 rows of dry runs":      emptyRows,
+	"A6 own slow receivers":    ownSlowReceivers,
 }
 
-// attackSettings are those of attacks that need others than the settings of production.
+// attackSettings are further settings, by attack.
 var attackSettings = map[string][]string{"W1 silent receivers": toLoopback, "W2 silent neighbors": toLoopback,
-	"A1 imports by slow APIs": toLoopback}
+	"A1 imports by slow APIs": toLoopback, "A6 own slow receivers": toLoopback}
 
 // TestFault_AttackHarmsNobodyElse: while one account or address does as much as it can, another tenant
 // creates, lists, logs in, subscribes and is followed, without a refusal and without long waits.
@@ -89,7 +90,7 @@ func TestFault_AttackHarmsNobodyElse(t *testing.T) {
 	}
 }
 
-// scene is a node in production, its mail server, a victim and an attacker.
+// scene is the nodes of one instance in production, their mail server, a victim and an attacker.
 type scene struct {
 	*server
 	nodes            []string // the addresses of all nodes, over which requests are spread

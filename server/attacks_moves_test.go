@@ -87,7 +87,7 @@ func (s *scene) attackers(t *testing.T) (all []tenant) {
 }
 
 // slowImports imports from an API that answers after 25 seconds, or 429 with a Retry-After of a minute,
-// into six workspaces, and exports and cancels nothing.
+// into six workspaces.
 func slowImports(t *testing.T, s *scene) attack {
 	s.moves()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -127,18 +127,24 @@ func silentUploads(t *testing.T, s *scene) attack {
 	}
 	return attack{workers: 64, strike: func(ctx context.Context, worker int) (answer, error) {
 		who := keys[worker%len(keys)]
-		var created struct{ CreateImport struct{ UploadURL string } }
-		a, err := who.run(`mutation ($in: CreateImportInput!) { createImport(input: $in) { uploadUrl
-			errors { code message } } }`, map[string]any{"in": map[string]any{"workspaceId": who.workspaceID,
-			"source": "CSV"}})
-		if err == nil {
-			err = json.Unmarshal([]byte(a.body), &struct{ Data any }{&created})
-		}
-		if err != nil || created.CreateImport.UploadURL == "" {
+		url, a, err := who.beginUpload("CSV")
+		if url == "" {
 			return a, err
 		}
-		return s.sendNineBytes(ctx, created.CreateImport.UploadURL)
+		return s.sendNineBytes(ctx, url)
 	}}
+}
+
+// beginUpload creates an import, and returns the URL for its file; empty if the import is refused.
+func (w tenant) beginUpload(source string) (url string, a answer, err error) {
+	var created struct{ CreateImport struct{ UploadURL string } }
+	a, err = w.run(`mutation ($in: CreateImportInput!) { createImport(input: $in) { uploadUrl
+		errors { code message } } }`,
+		map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "source": source}})
+	if err == nil {
+		err = json.Unmarshal([]byte(a.body), &struct{ Data any }{&created})
+	}
+	return created.CreateImport.UploadURL, a, err
 }
 
 // sendNineBytes begins an upload, and waits for its answer.
@@ -184,16 +190,10 @@ func emptyRows(t *testing.T, s *scene) attack {
 	all, file := s.attackers(t), strings.Repeat("{}\n", 1<<20)
 	return attack{workers: 64, strike: func(_ context.Context, worker int) (answer, error) {
 		who := all[worker%len(all)]
-		var created struct{ CreateImport struct{ UploadURL string } }
-		a, err := who.run(`mutation ($in: CreateImportInput!) { createImport(input: $in) { uploadUrl
-			errors { code message } } }`, map[string]any{"in": map[string]any{"workspaceId": who.workspaceID,
-			"source": "JSON_LINES"}})
-		if err == nil {
-			err = json.Unmarshal([]byte(a.body), &struct{ Data any }{&created})
-		}
-		if err != nil || created.CreateImport.UploadURL == "" {
+		url, a, err := who.beginUpload("JSON_LINES")
+		if url == "" {
 			return a, err
 		}
-		return who.request(http.MethodPut, strings.TrimPrefix(created.CreateImport.UploadURL, s.public), file)
+		return who.request(http.MethodPut, strings.TrimPrefix(url, s.public), file)
 	}}
 }

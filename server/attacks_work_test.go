@@ -20,6 +20,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll"
+	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 )
 
 // toLoopback lets webhooks send to the receivers of a test.
@@ -123,6 +124,36 @@ func silentReceivers(t *testing.T, s *scene) attack {
 func silentNeighbors(t *testing.T, s *scene) attack {
 	r := s.receiveEvents(t)
 	return s.silentHooks(t, 3, func(int, int) string { return r.url("127.0.0.1", "silent") })
+}
+
+// ownSlowReceivers has three silent webhooks beside a fast one of the same workspace and host, and 20 events a second.
+func ownSlowReceivers(t *testing.T, s *scene) attack {
+	r := s.receiveEvents(t)
+	for range 3 {
+		s.victim.hook(t, r.url("127.0.0.1", "silent"), nil, "LINK_CREATED")
+	}
+	const first = 1_000_000
+	var n atomic.Int64
+	return attack{
+		workers: 1,
+		strike: func(ctx context.Context, _ int) (answer, error) {
+			_ = poll.Wait(ctx, 50*time.Millisecond)
+			_, err := s.victim.create(fmt.Sprint("https://example.com/hooked/", first+n.Add(1)))
+			return answer{status: http.StatusOK, header: http.Header{}}, err
+		},
+		check: func(t *testing.T) {
+			polltest.Until(t, "the fast webhook has received each event", func() bool {
+				got := int64(0)
+				for i := int64(1); i <= n.Load(); i++ {
+					if _, ok := r.got.Load(fmt.Sprint(first + i)); ok {
+						got++
+					}
+				}
+				return got == n.Load()
+			})
+			t.Logf("%d events were received", n.Load())
+		},
+	}
 }
 
 // manyLogos requests QR codes with a logo of the largest size, each in a style of its own.

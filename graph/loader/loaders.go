@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/event/webhook"
@@ -58,7 +57,6 @@ type Loaders struct {
 	sources Sources
 	mu      sync.Mutex
 	links   map[string]*Links // by workspace
-	beside  sync.Map          // LinkTotals by the links of an answer
 }
 
 // Links load what belongs to links of one workspace, and the links.
@@ -126,38 +124,41 @@ func in[T any](m workspace.Membership, load source[T]) Loader[T] {
 	}}
 }
 
-// totalWait bounds the wait for a total that stats read with their own clicks.
-const totalWait = 5 * time.Second
-
-// Beside is the total of a link that was read at one instant with the link's stats.
-type Beside struct {
+// SharedTotal is the total of a link that was read at one instant with the link's stats.
+type SharedTotal struct {
 	once  sync.Once
 	done  chan struct{}
 	total *clickstore.LinkTotal
 }
 
-// Beside returns what the fields of one link of the answer share, which a key names.
-func (l *Loaders) Beside(key any) *Beside {
-	b, _ := l.beside.LoadOrStore(key, &Beside{done: make(chan struct{})})
-	return b.(*Beside)
+type sharedKey struct{}
+
+// WithSharedTotals returns the context of an answer, of which a subscription has many.
+func WithSharedTotals(ctx context.Context) context.Context {
+	return context.WithValue(ctx, sharedKey{}, &sync.Map{})
 }
 
-// Set ends the wait. The total is nil if the stats could not be read.
-func (b *Beside) Set(total *clickstore.LinkTotal) {
-	b.once.Do(func() {
-		b.total = total
-		close(b.done)
+// SharedTotalOf returns the total that the fields of one link of the answer share. The key is the field
+// context of the link.
+func SharedTotalOf(ctx context.Context, key any) *SharedTotal {
+	s, _ := ctx.Value(sharedKey{}).(*sync.Map).LoadOrStore(key, &SharedTotal{done: make(chan struct{})})
+	return s.(*SharedTotal)
+}
+
+// Publish ends the wait. Only the first call counts. The total is nil if the stats could not be read.
+func (s *SharedTotal) Publish(total *clickstore.LinkTotal) {
+	s.once.Do(func() {
+		s.total = total
+		close(s.done)
 	})
 }
 
-// Get waits for the total; nil if there is none.
-func (b *Beside) Get(ctx context.Context) *clickstore.LinkTotal {
-	ctx, cancel := context.WithTimeout(ctx, totalWait)
-	defer cancel()
+// Wait waits for the total; nil if there is none.
+func (s *SharedTotal) Wait(ctx context.Context) *clickstore.LinkTotal {
 	select {
-	case <-b.done:
-		return b.total
-	case <-ctx.Done(): // the arguments of stats were refused
+	case <-s.done:
+		return s.total
+	case <-ctx.Done():
 		return nil
 	}
 }

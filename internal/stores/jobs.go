@@ -40,7 +40,10 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "slugs", Every: jobInterval, Run: s.Workspaces.ReleaseSlugs},
 		{Name: "audit log", Every: jobInterval, Run: s.Audit.CleanUp},
 		{Name: "visitors", Every: jobInterval, Run: func(ctx context.Context) error {
-			return errors.Join(s.Ledger.ForgetVisitors(ctx, s.Stats.Now()), s.Ledger.ForgetNodes(ctx, s.Stats.Now()))
+			return s.Ledger.ForgetVisitors(ctx, s.Stats.Now())
+		}},
+		{Name: "node reports", Every: jobInterval, Run: func(ctx context.Context) error {
+			return s.Ledger.ForgetNodes(ctx, s.Stats.Now())
 		}},
 		{Name: "click batches", Every: jobInterval, Run: s.ClickStream.DeleteExpiredBatches},
 		{Name: "click days", Every: jobInterval, Run: s.Clicks.Seal},

@@ -44,7 +44,7 @@ func New(c Config) *Store { return &Store{Config: c, client: newClient(c.URL, c.
 // ClicksSince is the instant since which single clicks are stored.
 func (s *Store) ClicksSince() time.Time { return clickstore.KeptSince(s.Now(), s.ClickMonths) }
 
-// AtOneInstant implements clickstore.Store. Each question sees the clicks of its own instant.
+// AtOneInstant implements clickstore.Store. Each query reads at its own instant.
 func (s *Store) AtOneInstant(ctx context.Context, f func(ctx context.Context) error) error {
 	return f(ctx)
 }

@@ -26,7 +26,7 @@ type Store interface {
 	Write(ctx context.Context, b Batch) error
 
 	// AtOneInstant runs f, in which Points, Slices, Latencies and Ledger.Totals count the same clicks.
-	// A store beside the SQL database may count clicks in one of them that are written meanwhile.
+	// A store outside of the SQL database does not guarantee this.
 	AtOneInstant(ctx context.Context, f func(ctx context.Context) error) error
 
 	// Points counts clicks in chronological pieces that span no cut.

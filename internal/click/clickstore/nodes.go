@@ -41,10 +41,10 @@ func (l *Ledger) Leave(ctx context.Context, logID string) error {
 	return err
 }
 
-// ForgetNodes deletes the reports of processes that have ended without leaving.
+// ForgetNodes deletes the reports of processes that were killed.
 func (l *Ledger) ForgetNodes(ctx context.Context, now time.Time) error {
 	_, err := l.DB.NewDelete().Table("click_logs").Where("_alive_at < ?", db.Instant(now.Add(-reportLife))).
-		Exec(db.AsSystem(ctx))
+		Where("id LIKE ?", reportOf("%")).Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("deleting reports of nodes: %w", err)
 	}

@@ -67,14 +67,14 @@ func (r *Recorder) setAside(j *wal.Log, data []byte) {
 	}
 }
 
-// leaveOut sets aside the clicks of workspaces that do not exist, such as those of another instance's
-// log: nobody could read them, and nothing would ever delete them.
-func (r *Recorder) leaveOut(ctx context.Context, b *batch) error {
+// setForeignAside sets aside the clicks of workspaces that do not exist, such as those of another
+// instance's log: no member could read them, and no job would delete them.
+func (r *Recorder) setForeignAside(ctx context.Context, b *batch) error {
 	exists, err := r.ledger.Workspaces(ctx, b.Clicks)
 	if err != nil {
 		return err
 	}
-	b.Clicks = slices.DeleteFunc(b.Clicks, func(c click.Click) bool {
+	b.Clicks = slices.DeleteFunc(slices.Clone(b.Clicks), func(c click.Click) bool {
 		if !exists[c.WorkspaceID] {
 			r.setAside(b.source, appendClick(nil, &c))
 		}

@@ -307,7 +307,7 @@ func (r *Recorder) write(ctx context.Context, b *batch) (err error) {
 func (r *Recorder) ingest(ctx context.Context, b *batch) error {
 	attempt, cancel := context.WithTimeout(ctx, ingestDeadline)
 	defer cancel()
-	err := r.leaveOut(attempt, b)
+	err := r.setForeignAside(attempt, b)
 	if err == nil {
 		err = r.write(attempt, b)
 	}

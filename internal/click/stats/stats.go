@@ -3,6 +3,8 @@ package stats
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
+	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -25,8 +28,8 @@ const (
 	MostSlices = 1000
 )
 
-// Stats are the clicks of a subject in a range, as seen from a time zone. Each method reads when it
-// is called for the first time, or as Read has read it.
+// Stats are the clicks of a subject in a range, as seen from a time zone. Each part is read once, by the
+// first call of its method or by Read; its error is kept too.
 type Stats struct {
 	clickstore.Query
 	Member workspace.Membership
@@ -42,25 +45,41 @@ func readOnce[T any](s *Stats, key any, read func() (T, error)) (T, error) {
 	return once.(func() (T, error))()
 }
 
-// Read has parts read the clicks of one instant, and returns the total of the link as it was then;
-// zero for other subjects. The parts call the methods whose results are needed, and have the errors.
-func (s *Stats) Read(ctx context.Context, parts ...func(ctx context.Context)) (ofLink clickstore.LinkTotal, err error) {
+// Read runs parts at one instant, and returns the total of the link at that instant; zero for other
+// subjects. Parts call methods of s, which keep the results for later calls. It returns the error of a
+// part, but for InvalidInput, which the method returns again.
+func (s *Stats) Read(
+	ctx context.Context, parts ...func(ctx context.Context) error,
+) (total clickstore.LinkTotal, err error) {
+	total, err = s.read(ctx, parts)
+	if errors.Is(err, driver.ErrBadConn) { // a standby has ended, or has cancelled a statement
+		s.parts.Clear()
+		return s.read(db.UpToDate(ctx), parts)
+	}
+	return total, err
+}
+
+func (s *Stats) read(
+	ctx context.Context, parts []func(ctx context.Context) error,
+) (total clickstore.LinkTotal, err error) {
 	ctx, err = s.Member.Enter(ctx, workspace.ReadStats)
 	if err != nil {
-		return ofLink, err
+		return total, err
 	}
 	err = s.store.Clicks.AtOneInstant(ctx, func(ctx context.Context) error {
 		for _, read := range parts {
-			read(ctx)
+			if err := read(ctx); err != nil && !errs.Is(err, errs.InvalidInput) {
+				return err
+			}
 		}
 		if s.LinkID == "" {
 			return nil
 		}
 		totals, err := s.store.Ledger.Totals(ctx, s.WorkspaceID, s.LinkID)
-		ofLink = totals[s.LinkID]
+		total = totals[s.LinkID]
 		return err
 	})
-	return ofLink, err
+	return total, err
 }
 
 // Stats prepares to read stats. A nil range means the last 30 days, an empty timezone UTC. The ends

@@ -16,6 +16,7 @@ import (
 // Store answers questions about clicks.
 type Store struct {
 	Clicks clickstore.Store
+	// Ledger has the totals of links.
 	Ledger *clickstore.Ledger
 	// DB has the folders of links, which the fences of API keys name.
 	DB *db.DB

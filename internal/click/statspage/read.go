@@ -18,20 +18,24 @@ const (
 // Range is the range of the page: days in UTC, the last of which is today.
 func Range(now time.Time) *clickstore.Range {
 	now = now.UTC()
-	span := &clickstore.Range{From: now.Truncate(click.Day).AddDate(0, 0, 1-pageDays), To: now}
-	if !span.From.Before(now) {
-		span.To = span.From.Add(click.BucketLength)
-	}
-	return span
+	return &clickstore.Range{From: now.Truncate(click.Day).AddDate(0, 0, 1-pageDays), To: now}
 }
 
-// Read reads the numbers of the page from stats of its Range in UTC.
+// Read returns the numbers of the page, which are those of its Range. The caller sets the other fields.
 func Read(ctx context.Context, s *stats.Stats) (*Page, error) {
+	if _, err := s.Read(ctx,
+		func(ctx context.Context) error { _, err := s.Total(ctx); return err },
+		func(ctx context.Context) error { _, err := s.Series(ctx, stats.Day); return err },
+		func(ctx context.Context) error { _, err := s.Breakdown(ctx, click.Referrer, pageSlices); return err },
+		func(ctx context.Context) error { _, err := s.Breakdown(ctx, click.Country, pageSlices); return err },
+	); err != nil {
+		return nil, err
+	}
 	total, err := s.Total(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
+	p := &Page{Zone: s.Zone.String(), Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
 	points, err := s.Series(ctx, stats.Day)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package statspage renders the page of a short URL with a + at its end: the public stats of a
-// link, and where it leads. The server checks who may see what.
+// Package statspage reads and renders the page of a short URL with a + at its end: the public stats of
+// a link, and its destination. The server checks who may see what.
 package statspage
 
 import (

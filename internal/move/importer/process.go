@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// maxStepRows and maxStepTime bound a step.
+	// maxStepRows, maxStepText and maxStepTime bound a step.
 	maxStepRows = 500
 	maxStepText = 4 << 20 // bytes of the descriptions of links
 	maxStepTime = time.Second
@@ -73,11 +73,11 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 	}
 	next, stop := iter.Pull2(p.rows(ctx))
 	defer stop()
-	for read := paced(); read.rows < p.progress.Rows; {
+	for pacer := newReadPacer(); pacer.rows < p.progress.Rows; {
 		if _, err, _ := next(); err != nil {
 			return err
 		}
-		if err := read.row(ctx); err != nil {
+		if err := pacer.next(ctx); err != nil {
 			return err
 		}
 	}
@@ -107,41 +107,42 @@ func (s *Store) Run(ctx context.Context, h *task.Holding) (err error) {
 // countRows reads the whole file, and notes how many rows it has. It returns InvalidInput for a
 // file that is not of the source.
 func (p *process) countRows(ctx context.Context) error {
-	read := paced()
+	pacer := newReadPacer()
 	for _, err := range p.rows(ctx) {
 		if err != nil {
 			return err
 		}
-		if err := read.row(ctx); err != nil {
+		if err := pacer.next(ctx); err != nil {
 			return err
 		}
-		if read.rows > maxRows {
+		if pacer.rows > maxRows {
 			return errs.New(errs.InvalidInput, "The file has more than %d rows. Split it.", maxRows)
 		}
 	}
-	p.Total = &read.rows
+	p.Total = &pacer.rows
 	return p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		return p.Step(ctx, tx, encode(p.progress), 0, p.Total)
 	})
 }
 
-// pacedRows is how many rows are read without a rest.
-const pacedRows = 1000
+// rowsPerRest is how many rows are only read without a rest.
+const rowsPerRest = 1000
 
-// pace counts rows that are only read. It rests as long as reading them takes, as Rest does after a
-// step: half of the time is for requests.
-type pace struct {
+// readPacer counts rows that are only read, and rests after each rowsPerRest of them for as long as they
+// took: half of the time is for requests. Unlike Rest it does not end the turn, because the next one
+// would read them again.
+type readPacer struct {
 	rows  int64
 	began time.Time
 }
 
-func paced() *pace { return &pace{began: time.Now()} }
+func newReadPacer() *readPacer { return &readPacer{began: time.Now()} }
 
-func (r *pace) row(ctx context.Context) error {
-	if r.rows++; r.rows%pacedRows != 0 {
+func (r *readPacer) next(ctx context.Context) error {
+	if r.rows++; r.rows%rowsPerRest != 0 {
 		return nil
 	}
-	err := poll.Wait(ctx, time.Since(r.began))
+	err := poll.Wait(ctx, min(time.Since(r.began), maxStepTime))
 	r.began = time.Now()
 	return err
 }

@@ -38,7 +38,7 @@ func Unowned(ctx context.Context) context.Context { return OwnedBy(ctx, "") }
 // Statements without an owner, such as those of redirects, take no turns, and a part of the
 // connections is theirs alone. The zero Turns admits all transactions.
 type Turns struct {
-	// Reads admits single SELECT statements, Writes all others and transactions. If the same
+	// Reads admits single SELECT statements and transactions that only read, Writes all others. If the same
 	// connections serve both, they are the same.
 	Reads, Writes *Gate
 	Primary       *sql.DB

@@ -60,10 +60,11 @@ func (d *DB) Snapshot(ctx context.Context, f func(ctx context.Context, tx bun.Tx
 // snapshotKey is the context key of the transaction of AtOneInstant.
 type snapshotKey struct{}
 
-// AtOneInstant runs f, whose context has the queries of Reading see the database as it is at one
-// instant. They use one connection, so f runs one after the other, and nothing else waits in f.
+// AtOneInstant runs f in a transaction that only reads, on a replica where f may lag. The queries of
+// Reading with f's context see the database as it is at one instant. f runs them one at a time, and
+// waits for no other connection, because it holds one.
 func (d *DB) AtOneInstant(ctx context.Context, f func(ctx context.Context) error) error {
-	owned, leave, err := d.turns.EnterRead(ctx)
+	within, leave, err := d.turns.EnterRead(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,15 +79,15 @@ func (d *DB) AtOneInstant(ctx context.Context, f func(ctx context.Context) error
 			pool = other
 		}
 	}
-	tx, err := pool.BeginTx(owned, options)
+	tx, err := pool.BeginTx(within, options)
 	if err != nil {
 		return fmt.Errorf("beginning a snapshot: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // it has written nothing
-	return f(context.WithValue(owned, snapshotKey{}, tx))
+	return f(context.WithValue(within, snapshotKey{}, tx))
 }
 
-// Reading returns a query that AtOneInstant has see its instant.
+// Reading returns a query. In AtOneInstant it reads at that instant, otherwise at its own.
 func (d *DB) Reading(ctx context.Context) *bun.SelectQuery {
 	if tx, ok := ctx.Value(snapshotKey{}).(*sql.Tx); ok {
 		return d.NewSelect().Conn(tx)

@@ -73,11 +73,14 @@ func (c Collection[T]) List(ctx context.Context, m Membership, r page.Request) (
 func (c Collection[T]) ByID(ctx context.Context, m Membership, ids ...string) ([]*T, error) {
 	var rows []*T
 	ctx, q, err := c.query(ctx, m, &rows)
-	if c.Prefix != "" { // no database takes each text
+	if err != nil {
+		return nil, err
+	}
+	if c.Prefix != "" { // the databases refuse some texts
 		ids = slices.DeleteFunc(slices.Clone(ids), func(one string) bool { return !id.Valid(c.Prefix, one) })
 	}
-	if err != nil || len(ids) == 0 {
-		return nil, err
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	if err := q.Where("? IN (?)", bun.Ident(c.Column), bun.In(ids)).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("looking up rows of a workspace: %w", err)
