@@ -10,6 +10,9 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/tenant/apikey"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // TestStats_AreOfOneInstant: while clicks are written, those of a link and of all its stats are equal.
@@ -38,6 +41,11 @@ func TestStats_AreOfOneInstant(t *testing.T) {
 			b.ask(t, ada.token, `query ($ids: [ID!]!) { nodes(ids: $ids) { `+fields+` } }`,
 				"ids", []string{l.ID, ada.workspace.ID()})
 		}
+		_, key, err := b.APIKeys.Create(t.Context(), ada.workspace,
+			apikey.NewKey{Name: "links", Scopes: []workspace.Permission{workspace.ReadLinks}})
+		must.NoError(t, err)
+		b.ask(t, key, `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { clickCount stats { clicks } } } }`,
+			"ids", []string{l.ID})
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("clickCount waits for stats that are not read: %s", took)
 		}
