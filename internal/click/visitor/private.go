@@ -2,8 +2,8 @@ package visitor
 
 import "net/http"
 
-// Stored returns the recorded fields of a visit by a short URL with the raw query, to a location.
-// Of private visitors, that is only whether they are bots.
+// Stored returns the fields of a visit that are stored: of private visitors, only whether they are bots.
+// rawQuery is that of the short URL, location the destination.
 func (v *Reading) Stored(rawQuery, location string) Visit {
 	if v.Private {
 		return Visit{Bot: v.Bot}

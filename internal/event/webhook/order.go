@@ -20,8 +20,8 @@ func requeue(ctx context.Context, tx bun.Tx, w *Webhook, match func(*bun.UpdateQ
 	return nil
 }
 
-// Release makes the first of the deliveries due that wait for their first attempt, for each of the
-// subjects; none means all.
+// Release makes, of each subject, the first delivery due that waits for its first attempt. Without
+// subjects it does so for all.
 func (s *Store) Release(ctx context.Context, tx bun.Tx, webhookID string, subjects ...string) error {
 	first := tx.NewSelect().TableExpr("webhook_deliveries AS first").ColumnExpr("first.subject_id, min(first.number)").
 		Where("first.webhook_id = ?", webhookID).Where("first.status = 'WAITING'").Where("first.tries = 0").

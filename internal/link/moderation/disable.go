@@ -15,15 +15,15 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 )
 
-// The reasons for changes.
+// The reasons that versions of the changed links have.
 var (
 	disabled = link.Reason{Action: audit.LinkDisabled, Cause: link.CauseOperator}
 	enabled  = link.Reason{Action: audit.LinkEnabled, Cause: link.CauseOperator}
 )
 
-// DisableHost disables every link with a URL at a host and its subdomains, and returns how many. One
-// that is disabled for another reason has one more then. It reads all links of the instance, in
-// batches. It returns InvalidInput.
+// DisableHost disables every link with a URL at a host and its subdomains, and returns how many. A link
+// that is disabled already gets one more reason. It reads all links of the instance, in batches. It
+// returns InvalidInput.
 func (s *Store) DisableHost(ctx context.Context, host string) (changed int, err error) {
 	if host, err = canonicalHost(host); err != nil {
 		return 0, err

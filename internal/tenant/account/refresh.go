@@ -14,7 +14,7 @@ import (
 
 const (
 	// refreshGrace is how long a spent refresh token still returns its successor, for retries and
-	// concurrent tabs. A later use means that one of two clients has stolen it.
+	// concurrent tabs. A later use means that the token was stolen.
 	refreshGrace = 10 * time.Second
 	// refreshPrefix identifies refresh tokens to users and secret scanners.
 	refreshPrefix = "refresh_"
@@ -30,8 +30,8 @@ type refreshToken struct {
 }
 
 // Refresh spends a refresh token and extends its session. Within the grace period the same token
-// returns the same successor. Later it ends the session, as where log-ins with passwords are off
-// for one that began with a password. It returns BadCredentials.
+// returns the same successor. A later use ends the session, and so does any use if the session began
+// with a password and log-ins with passwords are off now. It returns BadCredentials.
 func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 	var session Session
 	next, isOver := s.successor(refresh), false

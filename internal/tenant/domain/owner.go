@@ -83,7 +83,7 @@ func (s *Store) displace(ctx context.Context, tx bun.Tx, d *Domain, found record
 	return s.lose(ctx, tx, other, found)
 }
 
-// lose turns a verified domain, whose row is locked, into a mere claim.
+// lose turns a verified domain, whose row is locked, into an unverified claim.
 func (s *Store) lose(ctx context.Context, tx bun.Tx, d *Domain, found records) error {
 	before := d.Status()
 	d.VerifiedAt, d.FailedAt, d.CheckedAt = nil, nil, &found.queriedAt

@@ -57,8 +57,8 @@ func (s *Store) checkSlugChanges(ctx context.Context, tx bun.Tx, w *Workspace, s
 		s.SlugChanges).At("slug")
 }
 
-// ReleaseSlugs releases former slugs of workspaces none of whose links was ever followed, a day
-// after they were taken: their short URLs were never used.
+// ReleaseSlugs deletes former slugs, a day after they were taken, if no link of the workspace was ever
+// followed: their short URLs were never used.
 func (s *Store) ReleaseSlugs(ctx context.Context) error {
 	followed := s.DB.NewSelect().Table("click_totals").ColumnExpr("1").
 		Where("click_totals.subject_id = slug.workspace_id").Where("click_totals.clicks > 0")
