@@ -11420,7 +11420,7 @@ type Link implements Node {
   updatedAt: Time!
   "Time of deletion; null if it is not deleted."
   deletedAt: Time
-  "The number of clicks. Within linkClicked it may be a second old."
+  "The number of clicks, of the same instant as stats where these are requested once. Within linkClicked it may be a second old."
   clickCount: Int64!
   "When it last answered a redirect, bots included, up to a few seconds old; null: never."
   lastClickedAt: Time
@@ -13026,8 +13026,9 @@ input ClickFilter {
 }
 
 """
-Clicks in a time range. The parts of every series and breakdown add up to clicks. Single clicks are stored for some months, and rollups
-for longer. A query of deleted data fails with INVALID_INPUT, and its message states since when data is available.
+Clicks in a time range. All fields are of one instant, and the parts of every series and breakdown add up to clicks; in ClickHouse
+clicks may be written in between. Single clicks are stored for some months, and rollups for longer. A query of deleted data fails with
+INVALID_INPUT, and its message states since when data is available.
 """
 type Stats {
   "The begin of the range, inclusive."
