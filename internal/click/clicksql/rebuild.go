@@ -74,15 +74,26 @@ func (s *Store) eachSubject(ctx context.Context, f func(ctx context.Context, sub
 	}
 }
 
+// reader is a transaction, or one instant of the database.
+type reader interface{ NewSelect() *bun.SelectQuery }
+
+// instant is the reader of a context of AtOneInstant.
+type instant struct {
+	store *Store
+	ctx   context.Context
+}
+
+func (i instant) NewSelect() *bun.SelectQuery { return i.store.DB.Reading(i.ctx) }
+
 // compare returns what differs of a subject at one instant: months, and then the total.
 func (s *Store) compare(ctx context.Context, subject string) (differences []clickstore.Difference, err error) {
-	err = s.DB.Snapshot(ctx, func(ctx context.Context, tx bun.Tx) error {
-		differences = nil
-		t, err := s.readTotal(ctx, tx, subject)
+	err = s.DB.AtOneInstant(ctx, func(ctx context.Context) error {
+		at := instant{s, ctx}
+		t, err := s.readTotal(ctx, at, subject)
 		if err != nil {
 			return err
 		}
-		sums, err := s.sumsOf(ctx, tx, t, s.ClicksSince(), click.MonthOf(s.Now()).Start().AddDate(0, 1, 0))
+		sums, err := s.sumsOf(ctx, at, t, s.ClicksSince(), click.MonthOf(s.Now()).Start().AddDate(0, 1, 0))
 		if err != nil {
 			return err
 		}
@@ -94,7 +105,7 @@ func (s *Store) compare(ctx context.Context, subject string) (differences []clic
 				})
 			}
 		}
-		want, err := s.addUp(ctx, tx, t)
+		want, err := s.addUp(ctx, at, t)
 		if err == nil && totalDiffers(t, want) {
 			differences = append(differences,
 				clickstore.Difference{SubjectID: subject, Clicks: want.Clicks, Counted: t.Clicks})
@@ -165,7 +176,7 @@ type sums struct {
 
 // sumsOf reads the sums of a subject in a span of time, and its clicks as far as they are sealed.
 func (s *Store) sumsOf(
-	ctx context.Context, tx bun.Tx, t *clickstore.Total, from, end time.Time,
+	ctx context.Context, tx reader, t *clickstore.Total, from, end time.Time,
 ) (read sums, err error) {
 	if read.want, err = s.count(ctx, tx, t, from, clickstore.Earlier(end, t.SealedAt)); err != nil {
 		return read, err
@@ -224,7 +235,7 @@ func (s *sums) clicks() (n int64) {
 
 // detailsThatDiffer returns the days of a subject whose details differ from their clicks.
 func (s *Store) detailsThatDiffer(
-	ctx context.Context, tx bun.Tx, subject string, from, to time.Time, want additions,
+	ctx context.Context, tx reader, subject string, from, to time.Time, want additions,
 ) (differ []time.Time, err error) {
 	var columns []click.Dimension
 	for _, d := range click.StoredDimensions {
@@ -276,7 +287,7 @@ func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*clic
 }
 
 // readTotal reads a subject's total; that of none counts nothing.
-func (s *Store) readTotal(ctx context.Context, tx bun.Tx, subject string) (*clickstore.Total, error) {
+func (s *Store) readTotal(ctx context.Context, tx reader, subject string) (*clickstore.Total, error) {
 	t := &clickstore.Total{}
 	err := tx.NewSelect().Model(t).Where("subject_id = ?", subject).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -286,7 +297,7 @@ func (s *Store) readTotal(ctx context.Context, tx bun.Tx, subject string) (*clic
 }
 
 // newTotal returns the total of a subject that has none.
-func (s *Store) newTotal(ctx context.Context, tx bun.Tx, subject string) (*clickstore.Total, error) {
+func (s *Store) newTotal(ctx context.Context, tx reader, subject string) (*clickstore.Total, error) {
 	t := &clickstore.Total{
 		SubjectID: subject, WorkspaceID: subject, LastAt: clickstore.Never, SealedAt: s.Now().UTC().Truncate(click.Day),
 	}
@@ -307,7 +318,7 @@ func (s *Store) newTotal(ctx context.Context, tx bun.Tx, subject string) (*click
 func isWorkspace(subject string) bool { return strings.HasPrefix(subject, string(id.Workspace)) }
 
 // addUp computes the total of a subject from its days and the later clicks.
-func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickstore.Total) (*clickstore.Total, error) {
+func (s *Store) addUp(ctx context.Context, tx reader, t *clickstore.Total) (*clickstore.Total, error) {
 	want := &clickstore.Total{SubjectID: t.SubjectID, LastAt: t.LastAt, Month: cmp.Or(t.Month, click.MonthOf(s.Now()))}
 	var rows []day
 	err := tx.NewSelect().Model(&rows).ExcludeColumn("counts").Where("subject_id = ?", t.SubjectID).
@@ -342,7 +353,7 @@ func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *clickstore.Total) (*cli
 }
 
 // count adds up the clicks of a subject in a span of time, one by one.
-func (s *Store) count(ctx context.Context, tx bun.Tx, t *clickstore.Total, from, to time.Time) (additions, error) {
+func (s *Store) count(ctx context.Context, tx reader, t *clickstore.Total, from, to time.Time) (additions, error) {
 	counted := additions{}
 	add := counted.addToLink
 	if isWorkspace(t.SubjectID) {
@@ -353,7 +364,7 @@ func (s *Store) count(ctx context.Context, tx bun.Tx, t *clickstore.Total, from,
 }
 
 // clicksOf selects the clicks of a subject.
-func clicksOf(tx bun.Tx, t *clickstore.Total) *bun.SelectQuery {
+func clicksOf(tx reader, t *clickstore.Total) *bun.SelectQuery {
 	column := "link_id"
 	if isWorkspace(t.SubjectID) {
 		column = "workspace_id"

@@ -43,20 +43,6 @@ func (d *DB) Tx(ctx context.Context, f func(ctx context.Context, tx bun.Tx) erro
 	return fmt.Errorf("after %d attempts: %w", attempts, err)
 }
 
-// Snapshot runs f in a transaction whose reads see the database as it is at one instant, and which
-// writes nothing.
-func (d *DB) Snapshot(ctx context.Context, f func(ctx context.Context, tx bun.Tx) error) error {
-	if d.Kind == SQLite { // which has one writer
-		return d.Tx(ctx, f)
-	}
-	ctx, leave, err := d.turns.Enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	return d.runOn(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, f)
-}
-
 // snapshotKey is the context key of the transaction of AtOneInstant.
 type snapshotKey struct{}
 
@@ -99,19 +85,12 @@ func (d *DB) runInTx(ctx context.Context, f func(ctx context.Context, tx bun.Tx)
 	if d.Kind == SQLite {
 		return d.runInGroup(context.WithValue(ctx, inTx{}, (*sql.Conn)(nil)), f)
 	}
-	return d.runOn(ctx, nil, f)
-}
-
-// runOn runs f in a transaction with options on a connection to PostgreSQL.
-func (d *DB) runOn(
-	ctx context.Context, options *sql.TxOptions, f func(ctx context.Context, tx bun.Tx) error,
-) error {
 	conn, err := d.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	return conn.RunInTx(context.WithValue(ctx, inTx{}, conn.Conn), options, f)
+	return conn.RunInTx(context.WithValue(ctx, inTx{}, conn.Conn), nil, f)
 }
 
 // ForUpdate locks the rows of a query until the transaction ends. SQLite needs no lock: it has one
