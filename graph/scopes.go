@@ -5,6 +5,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 
+	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -84,6 +85,7 @@ func checkScopes(operation *graphql.OperationContext, actor account.Actor) {
 		if err == nil {
 			return inner(ctx, resolve)
 		}
+		loader.SharedTotalOf(ctx, f.Parent).Publish(nil) // fields of a link may wait for its stats
 		if f.Field.Definition.Type.NonNull {
 			return nil, err
 		}

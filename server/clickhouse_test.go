@@ -1,13 +1,20 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/linkforge/linkforge/internal/click/clickhouse"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
+	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
@@ -99,4 +106,53 @@ func TestClickHouse_IsAway(t *testing.T) {
 	}
 	node.stop()
 	expectVerified(t, clicksIn(t, b, engine))
+}
+
+// TestClickHouse_AnswersWithTheSameBytes: exports and the public page of a link do not show where its clicks are.
+func TestClickHouse_AnswersWithTheSameBytes(t *testing.T) {
+	t.Parallel()
+	aWholeDay(t)
+	eachBackend(t, func(t *testing.T, b backend) {
+		engine := dbtest.NewClickHouse(t)
+		s := start(t, b.inProcesses())
+		who := s.tenant(t, "exported")
+		links := []linkView{
+			who.shorten(t, "https://example.com/a", "statsPublic", true).Link,
+			who.shorten(t, "https://example.com/b").Link,
+		}
+		const visits = 40
+		for i := range visits {
+			l := links[i%len(links)]
+			s.visit(t, "GET", l.path(s)+fmt.Sprintf("?utm_source=source-%d", i%3), fmt.Sprintf("127.0.0.%d", 2+i%5),
+				"User-Agent", []string{chromeOnWindows, "curl/8", ""}[i%3], "Referer",
+				fmt.Sprintf("https://from-%d.example/", i%4))
+		}
+		answers := func() (all []string) {
+			for _, in := range [][]any{nil, {"format", "JSON_LINES"}, {"linkId", links[0].ID},
+				{"filter", map[string]any{"bots": false}}} {
+				all = append(all, s.expect(t, http.StatusOK, "GET", who.exportURL(t, who.workspaceID, in...)).body)
+			}
+			return append(all, s.expect(t, http.StatusOK, "GET", links[0].path(s)+"+").body)
+		}
+		polltest.Until(t, "the clicks are counted", func() bool {
+			return who.getLink(t, links[0].ID).ClickCount+who.getLink(t, links[1].ID).ClickCount == visits
+		})
+		inSQL := answers()
+		if strings.Count(inSQL[1], "\n") != visits {
+			t.Errorf("%d lines are exported, want %d", strings.Count(inSQL[1], "\n"), visits)
+		}
+		s.stop()
+		s.env = append(slices.Clone(s.env), "LINKFORGE_CLICKS_URL="+engine.URL)
+		succeed(t, s.env, "clicks", "copy")
+		d := must.Value(b.open())(t)
+		defer d.Close()
+		must.Value(d.NewRaw("DELETE FROM clicks").Exec(db.AsSystem(t.Context())))(t) // they would answer, too
+		s.again()
+		inClickHouse := answers()
+		for i := range inSQL {
+			if inSQL[i] != inClickHouse[i] {
+				t.Errorf("answer %d differs (-SQL +ClickHouse):\n%s", i, cmp.Diff(inSQL[i], inClickHouse[i]))
+			}
+		}
+	})
 }

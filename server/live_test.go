@@ -378,8 +378,6 @@ func TestSubscription_EndsWithItsAccess(t *testing.T) {
 func TestWebSocket_ClosesOnViolations(t *testing.T) {
 	t.Parallel()
 	who := start(t, embedded(t)).tenant(t, "mannered")
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
 	const hello, protocol = `{"type": "connection_init"}`, "graphql-transport-ws"
 	withToken := func(member string) string { return `{"type": "connection_init", "payload": {` + member + `}}` }
 	for name, c := range map[string]struct {
@@ -406,6 +404,8 @@ func TestWebSocket_ClosesOnViolations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
 			conn, err := who.dial(ctx, http.Header{"Authorization": {"Bearer " + who.token}}, c.protocol)
 			must.NoError(t, err)
 			for _, text := range c.said {

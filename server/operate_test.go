@@ -182,7 +182,7 @@ func TestJobsCommand_RunsJobs(t *testing.T) {
 			})
 		}
 		rows := jobs()
-		if len(rows) != 15 {
+		if len(rows) != 16 {
 			t.Errorf("%d jobs", len(rows))
 		}
 		for _, row := range rows {

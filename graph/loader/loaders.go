@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/event/webhook"
@@ -153,8 +154,13 @@ func (s *SharedTotal) Publish(total *clickstore.LinkTotal) {
 	})
 }
 
+// totalWait bounds the wait of a link's fields for stats.
+const totalWait = 10 * time.Second
+
 // Wait waits for the total; nil if there is none.
 func (s *SharedTotal) Wait(ctx context.Context) *clickstore.LinkTotal {
+	ctx, cancel := context.WithTimeout(ctx, totalWait)
+	defer cancel()
 	select {
 	case <-s.done:
 		return s.total
