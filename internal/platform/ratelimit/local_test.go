@@ -15,7 +15,7 @@ import (
 
 // withoutRedis returns a Limiter whose Redis is unavailable, and its clock.
 func withoutRedis(t *testing.T) (Limiter, *time.Time) {
-	kv := redis.NewClient(&redis.Options{})
+	kv := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // no name to look up within a synctest bubble
 	must.NoError(t, kv.Close())
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	return New(kv, slog.New(slog.DiscardHandler), func() time.Time { return now }), &now
