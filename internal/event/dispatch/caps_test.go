@@ -234,6 +234,30 @@ func TestDispatcher_BoundsShares(t *testing.T) {
 	})
 }
 
+// TestDispatcher_SlowReceiversLeaveHalf of the requests that a workspace may have to a host.
+func TestDispatcher_SlowReceiversLeaveHalf(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		var hooks []string
+		for range 3 {
+			w, _ := b.create(t, "http://127.0.0.1:9999/", audit.LinkUpdated)
+			hooks = append(hooks, w.ID)
+		}
+		b.exec(t, "UPDATE webhooks SET due_at = ?, concurrency = CASE id WHEN ? THEN 300 ELSE 1 END", dbtest.Noon,
+			hooks[2])
+		for i, want := range []int64{2, 0, 2} {
+			if n := must.Value(b.dispatcher.Occupy(t.Context(), hooks[i], 300))(t); n != want {
+				t.Errorf("webhook %d has %d requests, want %d", i, n, want)
+			}
+			if i == 1 {
+				due := must.Value(b.dispatcher.Due(t.Context()))(t)
+				if len(due) != 1 {
+					t.Errorf("%d webhooks are due, want the quick one", len(due))
+				}
+			}
+		}
+	})
+}
+
 // TestDispatcher_SlowReceiverGetsOneRequest lets a request time out, and then succeeds.
 func TestDispatcher_SlowReceiverGetsOneRequest(t *testing.T) {
 	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {

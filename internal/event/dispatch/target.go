@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -16,9 +18,9 @@ const (
 	// maxSending bounds the requests of a node in flight, maxPerHost those to one host.
 	maxSending = 256
 	maxPerHost = 32
-	// A receiver that does not answer holds a request for attemptTimeout. So webhooks that time out
-	// share a half of the requests of a node and of those to a host, those of an account a quarter,
-	// and those of a workspace an eighth.
+	// A receiver that does not answer holds a request for attemptTimeout. So webhooks of an account
+	// share a quarter of the requests of a node and of those to a host, those of a workspace an eighth,
+	// and those that time out a half of each of these parts.
 	slowDivisor, accountDivisor, workspaceDivisor = 2, 4, 8
 	// maxDue is how many due webhooks one read returns.
 	maxDue = 100
@@ -29,12 +31,19 @@ const accountOf = `coalesce((SELECT api_keys.created_by FROM api_keys WHERE api_
 	webhook.created_by)`
 
 // subjects are the expressions of the subjects of bounds, by kind.
-var subjects = map[string]string{
-	"account": accountOf, "workspace": "workspace_id", "host": "host", "account and host": accountOf +
-		" || ' ' || host",
-	"workspace and host": "workspace_id || ' ' || host", "slow": "CASE concurrency WHEN 1 THEN '' ELSE 'quick' END",
-	"slow and host": "CASE concurrency WHEN 1 THEN host ELSE '' END",
-}
+var subjects = func() map[string]string {
+	all := map[string]string{
+		"node": "''", "account": accountOf, "workspace": "workspace_id", "host": "host",
+		"account and host": accountOf + " || ' ' || host", "workspace and host": "workspace_id || ' ' || host",
+	}
+	for kind, subject := range maps.Clone(all) {
+		all[slow+kind] = "CASE concurrency WHEN 1 THEN " + subject + " ELSE '/' END" // which is no subject
+	}
+	return all
+}()
+
+// slow is the prefix of the kinds of bounds that webhooks that time out have as well.
+const slow = "slow, by "
 
 // allRequests bounds the requests of a node.
 var allRequests = admission.Bound{Kind: "node", Max: maxSending}
@@ -59,8 +68,9 @@ func (t *target) bounds() []admission.Bound {
 		{Kind: "workspace and host", Subject: t.WorkspaceID + " " + t.Host, Max: maxPerHost / workspaceDivisor},
 	}
 	if t.Concurrency == 1 {
-		all = append(all, admission.Bound{Kind: "slow", Max: maxSending / slowDivisor},
-			admission.Bound{Kind: "slow and host", Subject: t.Host, Max: maxPerHost / slowDivisor})
+		for _, b := range slices.Clone(all) {
+			all = append(all, admission.Bound{Kind: slow + b.Kind, Subject: b.Subject, Max: b.Max / slowDivisor})
+		}
 	}
 	return all
 }
