@@ -171,7 +171,7 @@ var scopes = map[string][]string{
 		"clicksql.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches",
 		"clickstore.ForgetVisitors",
 		"clickstore.ForgetWho", "clickstore.Take", "clickstore.Report", "clickstore.Leave", "clickstore.ForgetNodes",
-		"clickstore.Workspaces", "unmatched.Purge",
+		"clickstore.UnknownWorkspaces", "unmatched.Purge",
 		"clickstore.Platform", "hitquota.readFloors", "clickstore.Position", "clickstore.BusyLinks", "unmatched.Flush",
 		"link.List",
 		"history.Verify", "upkeep.RecordTransitions",

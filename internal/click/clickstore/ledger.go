@@ -73,26 +73,26 @@ func (l *Ledger) Platform(ctx context.Context) (click.Tally, error) {
 	return t, nil
 }
 
-// Workspaces returns which workspaces of clicks exist, and are not purged.
-func (l *Ledger) Workspaces(ctx context.Context, clicks []click.Click) (exists map[string]bool, err error) {
-	if len(clicks) == 0 {
+// UnknownWorkspaces returns the workspaces of clicks that do not exist, or are purged.
+func (l *Ledger) UnknownWorkspaces(ctx context.Context, clicks []click.Click) (map[string]bool, error) {
+	unknown := map[string]bool{}
+	for i := range clicks {
+		unknown[clicks[i].WorkspaceID] = true
+	}
+	if len(unknown) == 0 {
 		return nil, nil
 	}
-	var found []string
-	ids := map[string]bool{}
-	for i := range clicks {
-		ids[clicks[i].WorkspaceID] = true
-	}
-	err = l.DB.NewSelect().Table("workspaces").Column("id").Where("id IN (?)", bun.In(slices.Collect(maps.Keys(ids)))).
-		Where("purged_at IS NULL").Scan(db.AsSystem(ctx), &found)
+	var known []string
+	err := l.DB.NewSelect().Table("workspaces").Column("id").
+		Where("id IN (?)", bun.In(slices.Collect(maps.Keys(unknown)))).
+		Where("purged_at IS NULL").Scan(db.AsSystem(ctx), &known)
 	if err != nil {
 		return nil, fmt.Errorf("looking up the workspaces of clicks: %w", err)
 	}
-	exists = make(map[string]bool, len(found))
-	for _, one := range found {
-		exists[one] = true
+	for _, workspaceID := range known {
+		delete(unknown, workspaceID)
 	}
-	return exists, nil
+	return unknown, nil
 }
 
 // Position returns the end of the part of a log whose clicks count; zero for a log that is not

@@ -70,15 +70,15 @@ func (r *Recorder) setAside(j *wal.Log, data []byte) {
 // setForeignAside sets aside the clicks of workspaces that do not exist, such as those of another
 // instance's log: no member could read them, and no job would delete them.
 func (r *Recorder) setForeignAside(ctx context.Context, b *batch) error {
-	exists, err := r.ledger.Workspaces(ctx, b.Clicks)
-	if err != nil {
+	unknown, err := r.ledger.UnknownWorkspaces(ctx, b.Clicks)
+	if err != nil || len(unknown) == 0 {
 		return err
 	}
 	b.Clicks = slices.DeleteFunc(slices.Clone(b.Clicks), func(c click.Click) bool {
-		if !exists[c.WorkspaceID] {
+		if unknown[c.WorkspaceID] {
 			r.setAside(b.source, appendClick(nil, &c))
 		}
-		return !exists[c.WorkspaceID]
+		return unknown[c.WorkspaceID]
 	})
 	return nil
 }
