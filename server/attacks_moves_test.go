@@ -26,27 +26,15 @@ func (s *scene) moves() {
 	var imported atomic.Int64
 	v := s.victim
 	upload := func() (taskID string, err error) {
-		var created struct {
-			CreateImport struct {
-				Task      *struct{ ID string }
-				UploadURL string
-				Errors    []userError
-			}
+		taskID, url, a, err := v.beginImport("CSV", "dryRun", false)
+		if err == nil && url != "" {
+			row := fmt.Sprintf("url\nhttps://example.com/imported/%d\n", imported.Add(1))
+			a, err = v.request(http.MethodPut, strings.TrimPrefix(url, v.public), row)
 		}
-		if err := v.try(&created, `mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } uploadUrl
-			errors { code message } } }`, map[string]any{"in": map[string]any{"workspaceId": v.workspaceID,
-			"source": "CSV", "dryRun": false}}); err != nil {
-			return "", err
-		}
-		if created.CreateImport.Task == nil {
-			return "", fmt.Errorf("%+v", created.CreateImport.Errors)
-		}
-		row := fmt.Sprintf("url\nhttps://example.com/imported/%d\n", imported.Add(1))
-		a, err := v.request(http.MethodPut, strings.TrimPrefix(created.CreateImport.UploadURL, v.public), row)
 		if err == nil && a.status != http.StatusCreated {
 			err = fmt.Errorf("status %d: %.200s", a.status, a.body)
 		}
-		return created.CreateImport.Task.ID, err
+		return taskID, err
 	}
 	s.more = map[string]work{
 		"upload": {2 * time.Second, func() error { _, err := upload(); return err }},
@@ -107,10 +95,10 @@ func slowImports(t *testing.T, s *scene) attack {
 	all := s.attackers(t)
 	var n atomic.Int64
 	return attack{workers: 64, strike: func(context.Context, int) (answer, error) {
-		in := map[string]any{"workspaceId": all[int(n.Add(1))%len(all)].workspaceID, "source": "KUTT",
-			"api": map[string]any{"baseUrl": api.URL, "token": "x"}, "label": fmt.Sprint(n.Load())}
-		return s.attacker.run(`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id }
-			errors { code message } } }`, map[string]any{"in": in})
+		i := n.Add(1)
+		_, _, a, err := all[int(i)%len(all)].beginImport("KUTT", "label", fmt.Sprint(i),
+			"api", map[string]any{"baseUrl": api.URL, "token": "x"})
+		return a, err
 	}}
 }
 
@@ -127,7 +115,7 @@ func silentUploads(t *testing.T, s *scene) attack {
 	}
 	return attack{workers: 64, strike: func(ctx context.Context, worker int) (answer, error) {
 		who := keys[worker%len(keys)]
-		url, a, err := who.beginUpload("CSV")
+		_, url, a, err := who.beginImport("CSV")
 		if url == "" {
 			return a, err
 		}
@@ -135,16 +123,25 @@ func silentUploads(t *testing.T, s *scene) attack {
 	}}
 }
 
-// beginUpload creates an import, and returns the URL for its file; empty if the import is refused.
-func (w tenant) beginUpload(source string) (url string, a answer, err error) {
-	var created struct{ CreateImport struct{ UploadURL string } }
-	a, err = w.run(`mutation ($in: CreateImportInput!) { createImport(input: $in) { uploadUrl
-		errors { code message } } }`,
-		map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "source": source}})
+// beginImport creates an import with further fields of its input, alternating names and values. It returns the task and
+// the URL for its file, which are empty if the import is refused.
+func (w tenant) beginImport(source string, more ...any) (taskID, url string, a answer, err error) {
+	in := map[string]any{"workspaceId": w.workspaceID, "source": source}
+	for i := 0; i < len(more); i += 2 {
+		in[more[i].(string)] = more[i+1]
+	}
+	var created struct {
+		CreateImport struct {
+			Task      struct{ ID string }
+			UploadURL string
+		}
+	}
+	a, err = w.run(`mutation ($in: CreateImportInput!) { createImport(input: $in) { task { id } uploadUrl
+		errors { code message } } }`, map[string]any{"in": in})
 	if err == nil {
 		err = json.Unmarshal([]byte(a.body), &struct{ Data any }{&created})
 	}
-	return created.CreateImport.UploadURL, a, err
+	return created.CreateImport.Task.ID, created.CreateImport.UploadURL, a, err
 }
 
 // sendNineBytes begins an upload, and waits for its answer.
@@ -190,7 +187,7 @@ func emptyRows(t *testing.T, s *scene) attack {
 	all, file := s.attackers(t), strings.Repeat("{}\n", 1<<20)
 	return attack{workers: 64, strike: func(_ context.Context, worker int) (answer, error) {
 		who := all[worker%len(all)]
-		url, a, err := who.beginUpload("JSON_LINES")
+		_, url, a, err := who.beginImport("JSON_LINES")
 		if url == "" {
 			return a, err
 		}
