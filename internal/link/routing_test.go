@@ -7,12 +7,12 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
-	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
@@ -156,6 +156,6 @@ func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
 			}
 		}
 		b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{ForwardPath: optional.Set(new(true))})})
-		linktest.Equal(t, []string{"example.com", "bad.example"}, b.Reload(t, l).Hosts(), "difference")
+		wanttest.Equal(t, []string{"example.com", "bad.example"}, b.Reload(t, l).Hosts(), "difference")
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*Input) []link.Result {
@@ -46,7 +47,7 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 		want := []string{"created", "there", "there", "INVALID_URL", "created", "there", "CODE_TAKEN", "created",
 			"created",
 			"created"}
-		linktest.Equal(t, want, outcomes(results), "difference")
+		wanttest.Equal(t, want, outcomes(results), "difference")
 		if results[0].Link.ID != results[1].Link.ID || results[2].Link.ID != there.ID ||
 			results[4].Link.ID != results[5].Link.ID {
 			t.Error("what is the same has not the same link")
@@ -59,7 +60,7 @@ func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 		}
 		b.ExpectUsed(t, 6)
 		again := outcomes(b.createMany(t, link.SkipFailed, in[:8]...))
-		linktest.Equal(t, []string{"there", "there", "there", "INVALID_URL", "there", "there", "CODE_TAKEN", "there"},
+		wanttest.Equal(t, []string{"there", "there", "there", "INVALID_URL", "there", "there", "CODE_TAKEN", "there"},
 			again, "again")
 		b.ExpectUsed(t, 6)
 	})
@@ -274,6 +275,6 @@ func TestStore_CreateManyComparesExternalIDsInTheBatch(t *testing.T) {
 			&Input{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
 		)
 		want := []string{"created", "there", "there", "CONFLICT", "EXTERNAL_ID_TAKEN", "created", "EXTERNAL_ID_TAKEN"}
-		linktest.Equal(t, want, outcomes(results), "difference")
+		wanttest.Equal(t, want, outcomes(results), "difference")
 	})
 }

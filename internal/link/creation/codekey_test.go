@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
@@ -283,7 +284,7 @@ func TestCustomCodes_CreatedConcurrently(t *testing.T) {
 			code[i%7] -= 'a' - 'A'
 			return custom("https://example.com/", string(code))
 		})
-		linktest.Equal(t, map[string]int{"created": 1, "there": 99}, got, "outcomes")
+		wanttest.Equal(t, map[string]int{"created": 1, "there": 99}, got, "outcomes")
 		b.ExpectRows(t, 1, "links", "TRUE")
 		b.ExpectUsed(t, 1)
 	})

@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
@@ -168,7 +168,7 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 				}
 				release()
 				running.Wait()
-				linktest.Equal(t, want, got, "difference")
+				wanttest.Equal(t, want, got, "difference")
 				created := 1 + int64(strings.Count(strings.Join(want, " "), "created"))
 				b.ExpectRows(t, created, "links", "workspace_id = ?", b.Mine.ID())
 				b.ExpectUsed(t, created)

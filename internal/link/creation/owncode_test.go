@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
@@ -202,7 +203,7 @@ func TestOwnCodes_CreatedConcurrently(t *testing.T) {
 			in.URL = fmt.Sprint("https://example.com/", i)
 			return in
 		})
-		linktest.Equal(t, map[string]int{"created": 1, "CODE_TAKEN": 99}, got, "outcomes")
+		wanttest.Equal(t, map[string]int{"created": 1, "CODE_TAKEN": 99}, got, "outcomes")
 	})
 }
 

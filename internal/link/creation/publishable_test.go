@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
@@ -190,7 +191,7 @@ func TestPublishableKey_TakesItsPart(t *testing.T) {
 				}
 				return kindOf(err)
 			})
-			linktest.Equal(t, map[string]int{"": want, "QUOTA_EXCEEDED": links - want}, got, "%s", what)
+			wanttest.Equal(t, map[string]int{"": want, "QUOTA_EXCEEDED": links - want}, got, "%s", what)
 		}
 		expect("a tenth of the month", key, 0, 15, 10)
 		if _, isNew, err := b.Create(t.Context(), key, Input{URL: created.Load().CanonicalURL}); isNew || err != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
@@ -109,7 +109,7 @@ func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 			for how, results := range map[string][]link.Result{
 				"bulk": b.createMany(t, link.SkipFailed, kinds(c.in)...), "with a key": first, "repeated": again,
 			} {
-				linktest.Equal(t, same, reused(results...), "%s, %s", name, how)
+				wanttest.Equal(t, same, reused(results...), "%s, %s", name, how)
 			}
 			for _, one := range kinds(c.in) {
 				l, created, err := b.Create(t.Context(), b.Mine, *one)
@@ -145,7 +145,7 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 			if !strings.Contains(got[3], "password") || strings.HasPrefix(got[2], "there") {
 				t.Errorf("%s as a whole: %q", path, got)
 			}
-			linktest.Equal(t, want, reused(b.createMany(t, link.SkipFailed, in...)...), "%s", path)
+			wanttest.Equal(t, want, reused(b.createMany(t, link.SkipFailed, in...)...), "%s", path)
 		}
 		u := "https://example.com/secret"
 		in := []*Input{{URL: u, Routing: withPassword("password 1")}, {URL: u, Routing: withPassword("password 1")}}
@@ -339,7 +339,7 @@ func TestEqual_RefusedLinkRefusesNoOther(t *testing.T) {
 				}
 			}
 			got := outcomes(b.createMany(t, link.SkipFailed, &Input{URL: url, Routing: blocked}, &Input{URL: url}))
-			linktest.Equal(t, []string{"UNSAFE_URL", want}, got, "%s", path)
+			wanttest.Equal(t, []string{"UNSAFE_URL", want}, got, "%s", path)
 		}
 	})
 }

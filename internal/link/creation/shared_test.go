@@ -13,12 +13,12 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
-	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
@@ -116,7 +116,7 @@ func TestShared_IsOneTransaction(t *testing.T) {
 		if n := statements.Load() - before; n > 10 {
 			t.Errorf("%d statements", n)
 		}
-		linktest.Equal(t, map[string]string{"ada": made, "bob": made, "cyd": made, "dan": found}, calls.outcomes(err),
+		wanttest.Equal(t, map[string]string{"ada": made, "bob": made, "cyd": made, "dan": found}, calls.outcomes(err),
 			"difference")
 		all.expectExact(t, b)
 		var own int
@@ -218,7 +218,7 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 				if c.together == "rolled back" {
 					want = map[string]string{"ada": c.together, "bob": c.together, "cyd": c.together, "dan": c.together}
 				}
-				linktest.Equal(t, want, calls.outcomes(together.run(t.Context())), "together")
+				wanttest.Equal(t, want, calls.outcomes(together.run(t.Context())), "together")
 				got := map[string]string{}
 				in := inAll(fresh, c.in)
 				if c.change == "" && c.together == made {
@@ -268,7 +268,7 @@ func TestShared_WaitsForNoTransaction(t *testing.T) {
 				return nil
 			}))
 			got := wait()
-			linktest.Equal(t, map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, got, "difference")
+			wanttest.Equal(t, map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, got, "difference")
 			if name != "a new quota" {
 				all.expectExact(t, b)
 			}
@@ -289,7 +289,7 @@ func TestShared_TriesNextCodes(t *testing.T) {
 			Exec(db.AsSystem(t.Context())))(t)
 		together, calls := all.batch(t, b, inAll(fresh, Input{URL: fresh}))
 		err := together.run(t.Context())
-		linktest.Equal(t, map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, calls.outcomes(err),
+		wanttest.Equal(t, map[string]string{"ada": made, "bob": made, "cyd": made, "dan": made}, calls.outcomes(err),
 			"difference")
 		all.expectExact(t, b)
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -109,7 +110,7 @@ func TestStore_CreateConcurrently(t *testing.T) {
 		got := b.createAtOnce(t, 100, func(i int) Input {
 			return Input{URL: "https://example.com/?" + strings.Repeat("&", i)}
 		})
-		linktest.Equal(t, map[string]int{"created": 1, "there": 99}, got, "outcomes")
+		wanttest.Equal(t, map[string]int{"created": 1, "there": 99}, got, "outcomes")
 		b.ExpectRows(t, 1, "links", "TRUE")
 		b.ExpectUsed(t, 1)
 	})
@@ -161,7 +162,7 @@ func TestStore_CollisionsUseTheNextSalt(t *testing.T) {
 			}
 			got = append(got, l.Code)
 		}
-		linktest.Equal(t, want, got, "codes")
+		wanttest.Equal(t, want, got, "codes")
 		b.refuse(t, Input{URL: "https://example.com/one-too-many"}, errs.CodeExhausted)
 		if n := b.ExhaustedCodes(); n != 1 {
 			t.Errorf("%d refused links counted, want 1", n)

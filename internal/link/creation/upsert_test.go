@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
@@ -180,13 +181,13 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 		b.Quota.Default = 4
 		all := []string{"CONFLICT", "CONFLICT", "INVALID_URL", "CONFLICT", "CONFLICT", "CONFLICT", "INVALID_INPUT",
 			"CONFLICT"}
-		linktest.Equal(t, all, run(link.AllOrNothing), "all or nothing")
+		wanttest.Equal(t, all, run(link.AllOrNothing), "all or nothing")
 		if n, _, err := b.Quota.Used(t.Context(), b.Mine); n != 2 || err != nil {
 			t.Errorf("%d links have consumed the quota: %v", n, err)
 		}
 		some := []string{"UPDATED", "CREATED", "INVALID_URL", "UNCHANGED", "CREATED", "CONFLICT", "INVALID_INPUT",
 			"QUOTA_EXCEEDED"}
-		linktest.Equal(t, some, run(link.SkipFailed), "difference")
+		wanttest.Equal(t, some, run(link.SkipFailed), "difference")
 		twice := []*Upsert{{ExternalID: "x", URL: "https://example.com/x"},
 			{ExternalID: "x", URL: "https://example.com/x"}}
 		linktest.Refused(b.UpsertMany(t.Context(), b.Mine, twice, link.SkipFailed))(t, errs.InvalidInput,
@@ -208,7 +209,7 @@ func TestStore_UpsertsRace(t *testing.T) {
 			one, err := []*Store{b.Store, other}[i%2].Upsert(t.Context(), b.Mine, u)
 			return string(one.Outcome) + kindOf(err)
 		})
-		linktest.Equal(t, map[string]int{"CREATED": 1, "UNCHANGED": n - 1}, got, "difference")
+		wanttest.Equal(t, map[string]int{"CREATED": 1, "UNCHANGED": n - 1}, got, "difference")
 		if links, events := b.all(t), b.Events(t, 1); len(links) != 1 || events[0].Action != audit.LinkCreated {
 			t.Errorf("%d links, event %s", len(links), events[0].Action)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
@@ -246,5 +247,5 @@ func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
 	}
 	results := b.MakeMany(t, link.SkipFailed, &creation.Input{URL: url}, &creation.Input{URL: url},
 		&creation.Input{URL: "https://good.example/?" + url})
-	linktest.Equal(t, []string{"UNSAFE_URL", "UNSAFE_URL", "created"}, outcomes(results), "a batch with %s", url)
+	wanttest.Equal(t, []string{"UNSAFE_URL", "UNSAFE_URL", "created"}, outcomes(results), "a batch with %s", url)
 }

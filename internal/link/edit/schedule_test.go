@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
@@ -73,7 +74,7 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 			!all[1].To.Equal(at) {
 			t.Errorf("%+v", v)
 		}
-		linktest.Equal(t, []string{"new"}, b.Tags(t, l), "tags")
+		wanttest.Equal(t, []string{"new"}, b.Tags(t, l), "tags")
 		if left := b.pendingRows(t); left != 0 {
 			t.Errorf("%d rows left", left)
 		}
@@ -262,9 +263,9 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 		for _, v := range b.AllVersions(t, l) {
 			causes, from = append(causes, v.Cause), append(from, v.From.Sub(noon).Truncate(time.Millisecond))
 		}
-		linktest.Equal(t, []link.Cause{link.CauseUpdated, link.CauseScheduled, link.CauseScheduled, link.CauseCreated},
+		wanttest.Equal(t, []link.Cause{link.CauseUpdated, link.CauseScheduled, link.CauseScheduled, link.CauseCreated},
 			causes, "causes")
-		linktest.Equal(t, []time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour, 0}, from, "from")
+		wanttest.Equal(t, []time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour, 0}, from, "from")
 		if got := b.Differences(t); len(got) > 0 || b.pendingRows(t) > 0 {
 			t.Errorf("differences: %v, %d pending", got, b.pendingRows(t))
 		}

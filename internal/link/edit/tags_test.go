@@ -18,11 +18,11 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
-	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -77,7 +77,7 @@ func TestReplaceTags_RenamesMergesAndRemoves(t *testing.T) {
 			if got.Changed != c.changed || got.Remaining != 0 || (got.OperationID != nil) != (c.changed > 0) {
 				t.Errorf("%s: %+v", c.name, got)
 			}
-			linktest.Equal(t, c.want, b.tagsOf(t, links), "%s", c.name)
+			wanttest.Equal(t, c.want, b.tagsOf(t, links), "%s", c.name)
 		}
 		if got := must.Value(b.TagsOf(t.Context(), b.Foreign, theirs.ID))(t)[theirs.ID]; !slices.Equal(got,
 			[]string{"a"}) {
@@ -115,7 +115,7 @@ func TestReplaceTags_RecordsEachCall(t *testing.T) {
 		want := []map[string]any{
 			{"from": []any{"a", "b"}, "to": "new", "changed": 2.0}, {"from": []any{"new"}, "to": nil, "changed": 2.0},
 		}
-		linktest.Equal(t, want, got, "difference")
+		wanttest.Equal(t, want, got, "difference")
 	})
 }
 
@@ -172,7 +172,7 @@ func TestReplaceTags_TakesSeveralCalls(t *testing.T) {
 		if operations[0] == "" || operations[1] != operations[0] || operations[2] != "" {
 			t.Errorf("operations %q", operations)
 		}
-		linktest.Equal(t, slices.Repeat([]string{"mine[a b]c"}, 2), b.followed, "webhooks")
+		wanttest.Equal(t, slices.Repeat([]string{"mine[a b]c"}, 2), b.followed, "webhooks")
 		for i, tags := range b.tagsOf(t, links) {
 			if tags != "c own" {
 				t.Fatalf("link %d has the tags %q", i, tags)
@@ -184,7 +184,7 @@ func TestReplaceTags_TakesSeveralCalls(t *testing.T) {
 		if second := b.undo(t, operations[0]); second.Remaining != 0 {
 			t.Errorf("second undo: %d remain", second.Remaining)
 		}
-		linktest.Equal(t, before, b.tagsOf(t, links), "undone")
+		wanttest.Equal(t, before, b.tagsOf(t, links), "undone")
 	})
 }
 
@@ -212,7 +212,7 @@ func TestReplaceTags_IsUndoneAgain(t *testing.T) {
 		operationID := *b.replace(t, new("c"), "a").OperationID
 		b.Change(t, links[0], link.Change{Title: to(new("since"))})
 		want := map[string]string{links[0].ID: "CONFLICT", links[1].ID: "", links[2].ID: ""}
-		linktest.Equal(t, want, undone(b.undo(t, operationID)), "changed since")
+		wanttest.Equal(t, want, undone(b.undo(t, operationID)), "changed since")
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -101,14 +102,14 @@ func TestOperation_IsRecorded(t *testing.T) {
 			for i := range versions {
 				got = append(got, optional.Value(versions[len(versions)-1-i].OperationID))
 			}
-			linktest.Equal(t, c.want, got, "operations of versions")
+			wanttest.Equal(t, c.want, got, "operations of versions")
 			got = nil
 			for _, e := range b.Events(t, 9) {
 				if e.TargetID == c.link.ID {
 					got = append(got, optional.Value(e.OperationID))
 				}
 			}
-			linktest.Equal(t, c.want, got, "operations of events")
+			wanttest.Equal(t, c.want, got, "operations of events")
 		}
 	})
 }
@@ -162,12 +163,12 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 		undo := b.undo(t, operationID)
 		failed := undone(undo)
 		maps.DeleteFunc(failed, func(_, code string) bool { return code == "" })
-		linktest.Equal(t, since, failed, "failures")
+		wanttest.Equal(t, since, failed, "failures")
 		if len(undo.Results) != link.MaxBatch || undo.Remaining != 0 {
 			t.Errorf("%d results, %d remain", len(undo.Results), undo.Remaining)
 		}
 		for _, l := range []*link.Link{links[0], links[1], links[2], links[500], links[998], links[999]} {
-			linktest.Equal(t, before[l.ID], b.state(t, l), "difference")
+			wanttest.Equal(t, before[l.ID], b.state(t, l), "difference")
 		}
 		undone := b.AllVersions(t, links[1])[0]
 		if undone.Cause != link.CauseReverted || optional.Value(undone.OperationID) != operationID ||
@@ -215,7 +216,7 @@ func TestRevertOperation_UndoesAChain(t *testing.T) {
 			}
 			b.Tick()
 			if n > 0 {
-				linktest.Equal(t, states[n-1], b.state(t, l), "the state before change %d", n)
+				wanttest.Equal(t, states[n-1], b.state(t, l), "the state before change %d", n)
 			}
 			if deleted := b.Reload(t, l).DeletedAt != nil; deleted != (n == 0 || n == 3) {
 				t.Errorf("before change %d: deleted %t", n, deleted)
@@ -227,7 +228,7 @@ func TestRevertOperation_UndoesAChain(t *testing.T) {
 				actions = append(actions, e.Action)
 			}
 		}
-		linktest.Equal(t, []audit.Action{
+		wanttest.Equal(t, []audit.Action{
 			audit.LinkCreated, audit.LinkUpdated, audit.LinkDeleted, audit.LinkRestored, audit.LinkUpdated,
 			audit.LinkUpdated, audit.LinkDeleted, audit.LinkRestored, audit.LinkUpdated, audit.LinkDeleted,
 		}, actions, "events")
@@ -265,7 +266,7 @@ func TestRevertOperation_RunsAllChecks(t *testing.T) {
 			got[linkID] = code
 		}
 		want := map[string]string{ids[0]: "UNSAFE_URL", ids[1]: "", ids[2]: "UNSAFE_URL"}
-		linktest.Equal(t, want, got, "difference")
+		wanttest.Equal(t, want, got, "difference")
 	})
 }
 
@@ -308,8 +309,8 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		b.operate(t, creating,
 			&creation.Input{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
 			&creation.Input{URL: purged.OriginalURL})
-		linktest.Equal(t, map[string]string{l.ID: "", purged.ID: ""}, undone(b.undo(t, creating)), "outcomes")
-		linktest.Equal(t, before, b.state(t, l), "after createLinks")
+		wanttest.Equal(t, map[string]string{l.ID: "", purged.ID: ""}, undone(b.undo(t, creating)), "outcomes")
+		wanttest.Equal(t, before, b.state(t, l), "after createLinks")
 		if b.Reload(t, purged).DeletedAt == nil {
 			t.Error("the link that was purged is not deleted")
 		}
@@ -320,7 +321,7 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 			t.Fatal(err, upserted)
 		}
 		b.undo(t, *link.OperationOf(upserted))
-		linktest.Equal(t, before, b.state(t, l), "after upsertLinks")
+		wanttest.Equal(t, before, b.state(t, l), "after upsertLinks")
 		b.ExpectConsistent(t)
 	})
 }
@@ -335,6 +336,6 @@ func TestRevertOperation_KnowsLaterUndo(t *testing.T) {
 		must.Value(b.DB.NewUpdate().Model((*audit.Event)(nil)).Set("id = ?", later).Where("target_id = ?", l.ID).
 			Where("version = 3").
 			Exec(db.AsSystem(t.Context())))(t)
-		linktest.Equal(t, map[string]string{l.ID: ""}, undone(b.undo(t, operationID)), "difference")
+		wanttest.Equal(t, map[string]string{l.ID: ""}, undone(b.undo(t, operationID)), "difference")
 	})
 }

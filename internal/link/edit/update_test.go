@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
@@ -98,7 +99,7 @@ func TestStore_UpdateConcurrently(t *testing.T) {
 				link.Change{ID: l.ID, Title: to(new(fmt.Sprint(i))), Seen: &l.UpdatedAt})
 			return kindOf(err)
 		})
-		linktest.Equal(t, map[string]int{"": 1, "CONFLICT": 19}, got, "outcomes")
+		wanttest.Equal(t, map[string]int{"": 1, "CONFLICT": 19}, got, "outcomes")
 	})
 }
 
@@ -248,7 +249,7 @@ func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 			for _, l := range []*link.Link{one, two, three} {
 				got = append(got, optional.Value(links[l.ID].ExternalID))
 			}
-			linktest.Equal(t, c.ids, got, "%s", c.name)
+			wanttest.Equal(t, c.ids, got, "%s", c.name)
 		}
 	})
 }
@@ -262,7 +263,7 @@ func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
 			_, err := b.Edit.Update(t.Context(), b.Mine, external(links[i].Link, "wanted"))
 			return kindOf(err)
 		})
-		linktest.Equal(t, map[string]int{"": 1, "EXTERNAL_ID_TAKEN": len(links) - 1}, got, "outcomes")
+		wanttest.Equal(t, map[string]int{"": 1, "EXTERNAL_ID_TAKEN": len(links) - 1}, got, "outcomes")
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
@@ -89,7 +90,7 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 		now.In = b.Mine
 		for at, want := range states {
 			got := must.Value(b.History.AsOf(t.Context(), now, at))(t)
-			linktest.Equal(t, want, got.Snapshot, "at %s", at)
+			wanttest.Equal(t, want, got.Snapshot, "at %s", at)
 		}
 		for i, e := range b.Events(t, len(all)) {
 			if e.Version == nil || *e.Version != i+1 {
@@ -121,7 +122,7 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 				t.Errorf("%s has %s", e.Action, *e.Changes)
 			}
 		}
-		linktest.Equal(t, map[audit.Action]int{
+		wanttest.Equal(t, map[audit.Action]int{
 			audit.LinkCreated: 2, audit.LinkUpdated: 2, audit.LinkDeleted: 2, audit.LinkPurged: 2,
 		}, actions, "events")
 		again := b.Make(t, creation.Input{URL: "https://example.com/secret", Strategy: new(link.Deterministic)})

@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -412,7 +413,7 @@ func TestList_IsStableDuringInserts(t *testing.T) {
 					put(t, d, some(3))
 				}
 			}
-			linktest.Equal(t, was, got, "%+v", o)
+			wanttest.Equal(t, was, got, "%+v", o)
 		}
 	})
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/move/importsource"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -24,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/validate"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -464,8 +464,8 @@ func (l lister) check(t *testing.T, samples []sample, f *Filter, o *Order, size 
 	want := naive(samples, f, o)
 	size = max(size, len(want)/15)
 	forward, backward := l.all(t, f, o, size)
-	linktest.Equal(t, want, forward, "%s in pages of %d forward", describe(f, o, l.maxCandidates), size)
-	linktest.Equal(t, want, backward, "%s in pages of %d backward", describe(f, o, l.maxCandidates), size)
+	wanttest.Equal(t, want, forward, "%s in pages of %d forward", describe(f, o, l.maxCandidates), size)
+	wanttest.Equal(t, want, backward, "%s in pages of %d backward", describe(f, o, l.maxCandidates), size)
 	ctx := db.InWorkspace(t.Context(), l.member.ID(), "")
 	q := must.Value(l.prepare(ctx, l.member, f, l.maxCandidates))(t)
 	if n, err := q.count(ctx); err != nil || n != int64(len(want)) {

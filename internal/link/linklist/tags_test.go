@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/validate"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // tagPages returns the tags of my links with their counts, page by page.
@@ -82,7 +82,7 @@ func TestListTags_MatchesLists(t *testing.T) {
 			}
 			slices.SortFunc(want, func(a, b Tag) int { return strings.Compare(a.Name, b.Name) })
 			for _, size := range []int{1, 3, 100} {
-				linktest.Equal(t, want, append([]Tag{}, b.tagPages(t, prefix, size)...), "%q in pages of %d", prefix,
+				wanttest.Equal(t, want, append([]Tag{}, b.tagPages(t, prefix, size)...), "%q in pages of %d", prefix,
 					size)
 			}
 		}
@@ -110,7 +110,7 @@ func TestListTags_ReadsOn(t *testing.T) {
 		for _, tag := range b.tagPages(t, "x", 1) {
 			got = append(got, tag.Name)
 		}
-		linktest.Equal(t, []string{"XC", "Xa", "xb"}, got, "difference")
+		wanttest.Equal(t, []string{"XC", "Xa", "xb"}, got, "difference")
 		if n := len(b.tagPages(t, "", 100)); n != 2*tagBatch+100+2 {
 			t.Errorf("%d tags", n)
 		}

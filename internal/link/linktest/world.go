@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
@@ -304,14 +303,6 @@ func AtOnce(n int, call func(i int) string) map[string]int {
 		counts[one]++
 	}
 	return counts
-}
-
-// Equal reports a difference between two values, described by a format.
-func Equal(t testing.TB, want, got any, format string, args ...any) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(format, args...), diff)
-	}
 }
 
 // Refused returns a function that reports if a call did not fail with a kind of error, described by

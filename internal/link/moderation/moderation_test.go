@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
@@ -208,7 +209,7 @@ func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
 		must.Value(b.moderation.DisableHost(t.Context(), "evil.example"))(t)
 		results := b.MakeMany(t, link.AllOrNothing, &creation.Input{URL: "https://example.com/new"},
 			&creation.Input{URL: "https://example.com/gone"}, &creation.Input{URL: "https://evil.example/"})
-		linktest.Equal(t, []string{"CONFLICT", "CONFLICT", "UNSAFE_URL"}, outcomes(results), "difference")
+		wanttest.Equal(t, []string{"CONFLICT", "CONFLICT", "UNSAFE_URL"}, outcomes(results), "difference")
 		if l, err := b.Get(t.Context(), b.Mine, gone.ID); err != nil || l.DeletedAt == nil {
 			t.Errorf("revived all the same: %v, %v", l, err)
 		}
@@ -462,7 +463,7 @@ func TestStore_FindLinks(t *testing.T) {
 				}
 			}
 			must.NoError(t, err)
-			linktest.Equal(t, want, ids, "%s", what)
+			wanttest.Equal(t, want, ids, "%s", what)
 		}
 		if found, err := b.moderation.FindLinks(t.Context(), "promo", 1); err != nil || len(found) != 1 {
 			t.Errorf("of two at most one: %d: %v", len(found), err)
@@ -527,7 +528,7 @@ func TestStore_CodeHolders(t *testing.T) {
 		for salt := 4; salt < shortcode.Salts; salt++ {
 			want = append(want, b.Candidate(url, b.Mine.ID(), salt))
 		}
-		linktest.Equal(t, want, got, "difference")
+		wanttest.Equal(t, want, got, "difference")
 		linktest.Refused(b.moderation.CodeHolders(t.Context(), b.Mine.ID(), "nothing"))(t, errs.InvalidURL, "no URL")
 	})
 }

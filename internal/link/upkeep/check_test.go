@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 )
 
 // due takes destinations and returns their URLs in order.
@@ -41,14 +42,14 @@ func TestUpkeep_DueChecksReturnsEachOnce(t *testing.T) {
 			b.Set(t, l, "check_at = ?", noon.Add(-time.Duration(i)*time.Hour))
 		}
 		for _, want := range [][]string{urls[1:], urls[:1], {}} {
-			linktest.Equal(t, want, b.due(t, 2), "difference")
+			wanttest.Equal(t, want, b.due(t, 2), "difference")
 		}
 		b.Now = noon.Add(CheckLease - time.Microsecond)
 		if got := b.due(t, 5); len(got) > 0 {
 			t.Errorf("taken by two: %s", got)
 		}
 		b.Now = noon.Add(CheckLease) // the node with the lease has died
-		linktest.Equal(t, urls, b.due(t, 5), "after the claim")
+		wanttest.Equal(t, urls, b.due(t, 5), "after the claim")
 	})
 }
 
@@ -70,7 +71,7 @@ func TestUpkeep_DueChecksOmitsEndedLinks(t *testing.T) {
 		later := b.Make(t, creation.Input{URL: "https://example.com/later"})
 		b.Set(t, later, "check_at = ?", noon.Add(time.Microsecond))
 		slices.Sort(want)
-		linktest.Equal(t, want, b.due(t, 100), "difference")
+		wanttest.Equal(t, want, b.due(t, 100), "difference")
 	})
 }
 
@@ -115,7 +116,7 @@ func TestUpkeep_PostponeChecks(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		b.Now = noon.Add(CheckLease)
-		linktest.Equal(t, []string{"https://example.com/b", "https://example.com/edited"}, b.due(t, 100), "due")
+		wanttest.Equal(t, []string{"https://example.com/b", "https://example.com/edited"}, b.due(t, 100), "due")
 	})
 }
 
@@ -140,7 +141,7 @@ func TestPostponeChecks_SkipsLockedRows(t *testing.T) {
 	})
 	b.Now = noon.Add(CheckLease)
 	want := []string{"https://example.com/locked", "https://example.com/locked/target"}
-	linktest.Equal(t, want, b.due(t, 100), "due after the lease")
+	wanttest.Equal(t, want, b.due(t, 100), "due after the lease")
 }
 
 // states returns the URLs of a link in order with their states.
@@ -164,7 +165,7 @@ func TestUpkeep_DueChecksIncludesRoutings(t *testing.T) {
 			"https://example.com/active", "https://example.com/active-after", "https://example.com/after",
 			"https://example.com/before", "https://example.com/own/active",
 		}
-		linktest.Equal(t, want, b.due(t, 100), "difference")
+		wanttest.Equal(t, want, b.due(t, 100), "difference")
 		if got := b.due(t, 100); len(got) > 0 {
 			t.Errorf("taken by two: %s", got)
 		}
@@ -192,14 +193,14 @@ func TestUpkeep_CheckedRecordsRoutings(t *testing.T) {
 		}
 		const rule = "routing.rules.0.targets.0.url "
 		want := []string{"url OK", rule + "OK", "routing.pendingUrl UNREACHABLE", "routing.endedUrl BROKEN"}
-		linktest.Equal(t, want, b.states(t, l), "difference")
+		wanttest.Equal(t, want, b.states(t, l), "difference")
 		want = []string{"url UNCHECKED", rule + "UNCHECKED", "routing.pendingUrl UNCHECKED",
 			"routing.endedUrl UNCHECKED"}
-		linktest.Equal(t, want, b.states(t, other), "another link")
+		wanttest.Equal(t, want, b.states(t, other), "another link")
 		change := link.Change{ID: l.ID, Routing: optional.Set(routingTo("new", "b", "a"))}
 		must.Value(b.Edit.Update(t.Context(), b.Mine, change))(t)
 		want = []string{"url OK", rule + "UNCHECKED", "routing.pendingUrl OK", "routing.endedUrl BROKEN"}
-		linktest.Equal(t, want, b.states(t, l), "after an edit")
+		wanttest.Equal(t, want, b.states(t, l), "after an edit")
 		if due := b.due(t, 100); !slices.Contains(due, "https://example.com/new") {
 			t.Errorf("the new URL is not due: %s", due)
 		}
@@ -280,7 +281,7 @@ func TestUpkeep_RecordCheckWritesEvents(t *testing.T) {
 					for _, one := range c.checks {
 						b.record(t, l, "a", one.failures, one.status, one.isDoubtful)
 					}
-					linktest.Equal(t, c.want, b.destinationEvents(t, l), "difference")
+					wanttest.Equal(t, c.want, b.destinationEvents(t, l), "difference")
 					if got := b.Reload(t, l); got.Version != l.Version || !got.UpdatedAt.Equal(l.UpdatedAt) {
 						t.Errorf("a check made version %d", got.Version)
 					}
@@ -304,7 +305,7 @@ func TestUpkeep_RecordCheckConcurrently(t *testing.T) {
 			`DESTINATION_FAILED /a destinationState "UNCHECKED" "BROKEN"`,
 			`DESTINATION_RECOVERED /a destinationState "BROKEN" "OK"`,
 		}
-		linktest.Equal(t, want, b.destinationEvents(t, l), "difference")
+		wanttest.Equal(t, want, b.destinationEvents(t, l), "difference")
 	})
 }
 
@@ -326,7 +327,7 @@ func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
 		b.record(t, l, "a", 0, 200, false) // the former URL
 		b.record(t, l, "b", 0, 200, false)
 		want := []string{`DESTINATION_FAILED /a destinationState "UNCHECKED" "BROKEN"`}
-		linktest.Equal(t, want, b.destinationEvents(t, l), "difference")
+		wanttest.Equal(t, want, b.destinationEvents(t, l), "difference")
 		for _, column := range []string{"deleted_at", "disabled_at"} {
 			off := b.Make(t, creation.Input{URL: "https://example.com/" + column, Strategy: new(link.Random)})
 			b.Set(t, off, column+" = ?", noon)

@@ -28,6 +28,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/outbound"
 	"github.com/linkforge/linkforge/internal/platform/outbound/outboundtest"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
@@ -199,7 +200,7 @@ func TestCheck_SendsHEADThenGET(t *testing.T) {
 				if outcome(got) != c.status || !got.LastCheckedAt.Equal(noon) {
 					t.Errorf("said %s, want %s", outcome(got), c.status)
 				}
-				linktest.Equal(t, c.happened, b.takeEvents(), "difference")
+				wanttest.Equal(t, c.happened, b.takeEvents(), "difference")
 			})
 		}
 		if got := outcome(b.check(t, b.linkTo(t, "a", "/loop"))); got != "nothing" {
@@ -250,7 +251,7 @@ func TestCheck_TimesOutWithoutAnswer(t *testing.T) {
 			b.linkTo(t, "a", "/never")
 		}
 		b.run(t)
-		linktest.Equal(t, []string{"HEAD /never"}, b.takeEvents(), "difference")
+		wanttest.Equal(t, []string{"HEAD /never"}, b.takeEvents(), "difference")
 	})
 }
 
@@ -264,7 +265,7 @@ func TestCheck_TimesOutWhenStalled(t *testing.T) {
 	if got := outcome(b.check(t, b.linkTo(t, "a", "/stalls"))); got != "nothing" {
 		t.Errorf("said %s", got)
 	}
-	linktest.Equal(t, []string{"HEAD /stalls", "HEAD /never"}, b.takeEvents(), "difference")
+	wanttest.Equal(t, []string{"HEAD /stalls", "HEAD /never"}, b.takeEvents(), "difference")
 	stalling := []*link.Link{b.linkTo(t, "a", "/stalls"), b.linkTo(t, "a", "/stalls")}
 	b.run(t)
 	for _, l := range stalling {

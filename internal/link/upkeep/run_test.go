@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/outbound/outboundtest"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
@@ -129,7 +130,7 @@ func TestRun_RestsHosts(t *testing.T) {
 				t.Errorf("%s said %s, due again %s", got.OriginalURL, outcome(got), got.CheckAt)
 			}
 		}
-		linktest.Equal(t, map[string]int{"200": 1, "503": 1, "nothing": 1, "not requested": 4}, results, "outcomes")
+		wanttest.Equal(t, map[string]int{"200": 1, "503": 1, "nothing": 1, "not requested": 4}, results, "outcomes")
 		if requests, lookups := len(b.takeEvents()), b.net.Lookups("gone.test"); requests != 2 || lookups != 1 {
 			t.Errorf("%d requests and sleeps, want one request to either host; %d look-ups", requests, lookups)
 		}
@@ -185,7 +186,7 @@ func TestRun_ChecksOnceConcurrently(t *testing.T) {
 			b.linkTo(t, fmt.Sprint(i%10), fmt.Sprintf("/%d", i))
 		}
 		got := linktest.AtOnce(4, func(int) string { return linktest.KindOf(b.Run(t.Context())) })
-		linktest.Equal(t, map[string]int{"": 4}, got, "errors")
+		wanttest.Equal(t, map[string]int{"": 4}, got, "errors")
 		for path, times := range requests {
 			if times != 1 {
 				t.Errorf("%s was requested %d times, want once", path, times)
@@ -289,7 +290,7 @@ func TestRun_WritesNoEventsWithoutNetwork(t *testing.T) {
 			for _, l := range links {
 				counts = append(counts, len(b.eventsOf(t, l)))
 			}
-			linktest.Equal(t, step.want, counts, "events after %q", step.name)
+			wanttest.Equal(t, step.want, counts, "events after %q", step.name)
 		}
 	})
 }
@@ -314,9 +315,9 @@ func TestRun_OneHostIsNoNetwork(t *testing.T) {
 	b.run(t)
 	b.world.Now = b.world.Now.Add(time.Hour)
 	b.run(t)
-	linktest.Equal(t, []string{string(audit.DestinationFailed)}, b.eventsOf(t, l), "difference")
+	wanttest.Equal(t, []string{string(audit.DestinationFailed)}, b.eventsOf(t, l), "difference")
 	checked := b.linkTo(t, "b", "/")
 	b.check(t, checked)
 	b.check(t, checked)
-	linktest.Equal(t, []string{string(audit.DestinationFailed)}, b.eventsOf(t, checked), "after checks by a member")
+	wanttest.Equal(t, []string{string(audit.DestinationFailed)}, b.eventsOf(t, checked), "after checks by a member")
 }

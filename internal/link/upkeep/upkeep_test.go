@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
@@ -125,13 +126,13 @@ func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, links["restored"].ID))(t)
 		b.Now = noon.Add(linktest.Tombstones - time.Microsecond)
 		must.NoError(t, b.CleanUp(t.Context()))
-		linktest.Equal(t, all, b.there(t, links), "before the tombstones' end")
+		wanttest.Equal(t, all, b.there(t, links), "before the tombstones' end")
 		b.Now = soon.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		for _, gone := range []string{"expired", "expired, counted", "deleted", "deleted, custom"} {
 			all[gone] = false
 		}
-		linktest.Equal(t, all, b.there(t, links), "after it")
+		wanttest.Equal(t, all, b.there(t, links), "after it")
 		b.ExpectRows(t, 0, "link_tags", "TRUE")
 	})
 }
@@ -199,7 +200,7 @@ func TestUpkeep_CleanUpInBatches(t *testing.T) {
 		b.recordTransitions(t)
 		b.Now = soon.Add(linktest.Tombstones)
 		got := linktest.AtOnce(2, func(int) string { return linktest.KindOf(b.CleanUp(t.Context())) })
-		linktest.Equal(t, map[string]int{"": 2}, got, "errors")
+		wanttest.Equal(t, map[string]int{"": 2}, got, "errors")
 		must.NoError(t, b.CleanUp(t.Context())) // what one of them passed over because the other had it
 		var left []string
 		if err := b.DB.NewSelect().Model((*link.Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()),
@@ -245,12 +246,12 @@ func TestUpkeep_LinkThatReturnsGetsANewTombstone(t *testing.T) {
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, deleted.ID))(t)
 		b.Set(t, disabled, "disabled_at = NULL")
 		must.NoError(t, b.CleanUp(t.Context()))
-		linktest.Equal(t, map[string]bool{"deleted": true, "disabled": true}, b.there(t, links),
+		wanttest.Equal(t, map[string]bool{"deleted": true, "disabled": true}, b.there(t, links),
 			"returned, and gone with the next clean-up")
-		linktest.Equal(t, []string{"EXPIRED 1h0m0s"}, b.transitionsOf(t, disabled), "difference")
+		wanttest.Equal(t, []string{"EXPIRED 1h0m0s"}, b.transitionsOf(t, disabled), "difference")
 		b.Now = returned.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
-		linktest.Equal(t, map[string]bool{"deleted": false, "disabled": false}, b.there(t, links), "stands for ever")
+		wanttest.Equal(t, map[string]bool{"deleted": false, "disabled": false}, b.there(t, links), "stands for ever")
 	})
 }
 
@@ -304,7 +305,7 @@ func (b *bundle) transitionsOf(t *testing.T, l *link.Link) (all []string) {
 func (b *bundle) expectTransitions(t *testing.T, when string, l *link.Link, want ...string) {
 	t.Helper()
 	b.recordTransitions(t)
-	linktest.Equal(t, want, b.transitionsOf(t, l), "%s", when)
+	wanttest.Equal(t, want, b.transitionsOf(t, l), "%s", when)
 }
 
 // TestTransitions_AreRecordedOnce although several nodes run the job at once and again, in more
@@ -322,7 +323,7 @@ func TestTransitions_AreRecordedOnce(t *testing.T) {
 		b.expectTransitions(t, "before", links[0].Link)
 		b.Now = expires.Add(time.Hour)
 		got := linktest.AtOnce(4, func(int) string { return linktest.KindOf(b.RecordTransitions(t.Context())) })
-		linktest.Equal(t, map[string]int{"": 4}, got, "errors")
+		wanttest.Equal(t, map[string]int{"": 4}, got, "errors")
 		b.recordTransitions(t)
 		counts := map[string]int{}
 		var feed []string
@@ -333,7 +334,7 @@ func TestTransitions_AreRecordedOnce(t *testing.T) {
 			}
 		}
 		want := map[string]int{"LINK_CREATED 0s": many, "LINK_STARTED 1m0s": many, "LINK_EXPIRED 2m0s": many}
-		linktest.Equal(t, want, counts, "difference")
+		wanttest.Equal(t, want, counts, "difference")
 		if len(feed) != 3 || feed[0] != "LINK_CREATED" {
 			t.Errorf("the feed has %v", feed)
 		}
