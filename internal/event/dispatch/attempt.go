@@ -25,7 +25,7 @@ var schedule = []time.Duration{
 // maxConcurrency bounds the concurrency of a webhook.
 const maxConcurrency = 8
 
-// record stores the result of an attempt, and disables the webhook if its receiver is gone.
+// record stores the result of an attempt, and disables the webhook if that is hopeless.
 func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *webhook.Delivery, o outcome) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
 	defer cancel()
@@ -127,17 +127,4 @@ func storeAttempt(ctx context.Context, tx bun.Tx, delivery *webhook.Delivery, a 
 	_, err = tx.NewDelete().Model((*webhook.Attempt)(nil)).Where("delivery_id = ?", delivery.ID).
 		Where("number <= ?", a.Number-maxAttempts).Exec(ctx)
 	return err
-}
-
-// isHopeless reports whether a failed attempt disables the webhook: the receiver is gone, or a
-// delivery has failed for good and none has succeeded since its first attempt.
-func (d *Dispatcher) isHopeless(ctx context.Context, tx bun.Tx, delivery *webhook.Delivery, o outcome) (bool, error) {
-	if o.isGone() {
-		return true, nil
-	}
-	if delivery.Tries+1 < len(schedule) || delivery.FirstTriedAt == nil {
-		return false, nil
-	}
-	return tx.NewSelect().Model((*webhook.Webhook)(nil)).Where("id = ?", delivery.WebhookID).
-		Where("failing_since <= ?", *delivery.FirstTriedAt).Exists(ctx)
 }
