@@ -153,66 +153,6 @@ func (p *Program) choose(c choice, stickiness byte, targets FlatReader, r *Reque
 	return c, true
 }
 
-// draw returns an available target and its position, or -1 if there is none. It is certain if each
-// such visit gets this target. Without a seed, it is the target with the largest share.
-func (p *Program) draw(
-	rule string, stickiness byte, targets FlatReader, r *Request,
-) (chosen target, at int, isCertain bool) {
-	largest, position, count := largestShare(targets, r)
-	if count <= 1 || r.Head || r.Visit.Bot {
-		return largest, position, true
-	}
-	isByCookie := stickiness == drawByCookie && !r.Visit.Private
-	if isByCookie {
-		if chosen, at, ok := remembered(rule, targets, r); ok {
-			return chosen, at, true
-		}
-	}
-	isByVisitor := stickiness != drawAgain && !isByCookie
-	switch {
-	case isByVisitor && r.DrawKey != nil && r.Visit.Address.IsValid():
-		seed := VisitorSeed(r.DrawKey, p.LinkID, rule, r.Visit.Address, r.Visit.Agent)
-		chosen, at = lowestRank(seed, targets, r)
-		return chosen, at, true
-	case r.DrawSeed != 0:
-		chosen, at = lowestRank(r.DrawSeed, targets, r)
-		return chosen, at, false
-	}
-	return largest, position, false
-}
-
-// largestShare returns the available target with the largest share, the first among equals, and how
-// many are available.
-func largestShare(targets FlatReader, r *Request) (largest target, at, count int) {
-	at = -1
-	for i := range int(targets.Byte()) {
-		t := readTarget(&targets)
-		if !t.isAvailable(r) {
-			continue
-		}
-		if count++; t.share > largest.share {
-			largest, at = t, i
-		}
-	}
-	return largest, at, count
-}
-
-// lowestRank returns the available target that the draw chooses.
-func lowestRank(seed uint64, targets FlatReader, r *Request) (chosen target, at int) {
-	lowest := 0.0
-	at = -1
-	for i := range int(targets.Byte()) {
-		t := readTarget(&targets)
-		if !t.isAvailable(r) {
-			continue
-		}
-		if x := rank(seed, t.hash, t.share); at < 0 || x < lowest {
-			chosen, at, lowest = t, i, x
-		}
-	}
-	return chosen, at
-}
-
 // remembered returns the first available target that a cookie of the rule names.
 func remembered(rule string, targets FlatReader, r *Request) (found target, at int, ok bool) {
 	for _, header := range r.Cookies {

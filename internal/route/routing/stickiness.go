@@ -76,3 +76,63 @@ func splitmix64(x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
+
+// draw returns an available target and its position, or -1 if there is none. It is certain if each
+// such visit gets this target. Without a seed, it is the target with the largest share.
+func (p *Program) draw(
+	rule string, stickiness byte, targets FlatReader, r *Request,
+) (chosen target, at int, isCertain bool) {
+	largest, position, count := largestShare(targets, r)
+	if count <= 1 || r.Head || r.Visit.Bot {
+		return largest, position, true
+	}
+	isByCookie := stickiness == drawByCookie && !r.Visit.Private
+	if isByCookie {
+		if chosen, at, ok := remembered(rule, targets, r); ok {
+			return chosen, at, true
+		}
+	}
+	isByVisitor := stickiness != drawAgain && !isByCookie
+	switch {
+	case isByVisitor && r.DrawKey != nil && r.Visit.Address.IsValid():
+		seed := VisitorSeed(r.DrawKey, p.LinkID, rule, r.Visit.Address, r.Visit.Agent)
+		chosen, at = lowestRank(seed, targets, r)
+		return chosen, at, true
+	case r.DrawSeed != 0:
+		chosen, at = lowestRank(r.DrawSeed, targets, r)
+		return chosen, at, false
+	}
+	return largest, position, false
+}
+
+// largestShare returns the available target with the largest share, the first among equals, and how
+// many are available.
+func largestShare(targets FlatReader, r *Request) (largest target, at, count int) {
+	at = -1
+	for i := range int(targets.Byte()) {
+		t := readTarget(&targets)
+		if !t.isAvailable(r) {
+			continue
+		}
+		if count++; t.share > largest.share {
+			largest, at = t, i
+		}
+	}
+	return largest, at, count
+}
+
+// lowestRank returns the available target that the draw chooses.
+func lowestRank(seed uint64, targets FlatReader, r *Request) (chosen target, at int) {
+	lowest := 0.0
+	at = -1
+	for i := range int(targets.Byte()) {
+		t := readTarget(&targets)
+		if !t.isAvailable(r) {
+			continue
+		}
+		if x := rank(seed, t.hash, t.share); at < 0 || x < lowest {
+			chosen, at, lowest = t, i, x
+		}
+	}
+	return chosen, at
+}
