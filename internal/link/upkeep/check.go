@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // CheckLease is how long a caller of DueChecks has to check the URLs. After that they are due
@@ -24,22 +25,24 @@ const CheckLease = 15 * time.Minute
 type Due struct {
 	LinkID string
 	URL    string
+	// Account is the one that is responsible for the link's workspace.
+	Account string
 	// Failures is how many checks in a row have failed.
 	Failures int
 }
 
-// DueChecks returns up to limit URLs of all workspaces that are due, the longest waiting first, and
+// DueChecks returns up to limit URLs that are due, the longest waiting first, of all accounts but some, and
 // postpones them by CheckLease in the same statement, so that concurrent callers get different
 // ones. URLs of routings are at most half of them, so that neither kind delays the other without
 // bound. Links that have ended are not checked, except for the URL that an expired link redirects
 // to.
-func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
+func (s *Store) DueChecks(ctx context.Context, limit int, but []string) ([]Due, error) {
 	ctx = db.AsSystem(ctx)
-	due, err := s.dueRoutingURLs(ctx, (limit+1)/2)
+	due, err := s.dueRoutingURLs(ctx, (limit+1)/2, but)
 	if err != nil {
 		return nil, fmt.Errorf("selecting URLs of routings to check: %w", err)
 	}
-	own, err := s.dueDestinations(ctx, limit-len(due))
+	own, err := s.dueDestinations(ctx, limit-len(due), but)
 	if err != nil {
 		return nil, fmt.Errorf("selecting destinations to check: %w", err)
 	}
@@ -69,24 +72,36 @@ func (s *Store) doubtRoutingURLs(ctx context.Context, now, far time.Time) (int64
 		Exec(ctx))
 }
 
-func (s *Store) dueDestinations(ctx context.Context, limit int) (due []Due, err error) {
+func (s *Store) dueDestinations(ctx context.Context, limit int, but []string) (due []Due, err error) {
 	batch := s.whereCheckable(s.DB.NewSelect().Model((*link.Link)(nil)).Column("id")).
 		Where("check_at <= ?", s.now()).Where("expires_at IS NULL OR expires_at > ?", s.now()).
-		Order("check_at").Limit(int64(limit))
+		Apply(notOf(but, "link.workspace_id")).Order("check_at").Limit(int64(limit))
 	err = s.setMachine(assignment{"check_at", s.now().Add(CheckLease)}).
 		Where("id IN (?)", s.DB.SkipLocked(batch)). // another caller has locked the others
-		Returning("id AS link_id, original_url AS url, check_failures AS failures").Scan(ctx, &due)
+		Returning("id AS link_id, original_url AS url, check_failures AS failures").
+		Returning(workspace.ResponsibleFor("link.workspace_id")+" AS account").Scan(ctx, &due)
 	return due, err
 }
 
-func (s *Store) dueRoutingURLs(ctx context.Context, limit int) (due []Due, err error) {
+func (s *Store) dueRoutingURLs(ctx context.Context, limit int, but []string) (due []Due, err error) {
 	batch := s.DB.NewSelect().TableExpr("link_urls AS u").Column("u.link_id", "u.field").
-		Where("u.check_at <= ?", s.now()).Where("EXISTS (?)", s.checkableLinkOf("u")).Order("u.check_at").
-		Limit(int64(limit))
+		Where("u.check_at <= ?", s.now()).Where("EXISTS (?)", s.checkableLinkOf("u")).
+		Apply(notOf(but, "u.workspace_id")).Order("u.check_at").Limit(int64(limit))
 	err = s.DB.NewUpdate().Table("link_urls").Set("check_at = ?", db.Instant(s.now().Add(CheckLease))).
 		Where("(link_id, field) IN (?)", s.DB.SkipLocked(batch)).
-		Returning("link_id, url, check_failures AS failures").Scan(ctx, &due)
+		Returning("link_id, url, check_failures AS failures").
+		Returning(workspace.ResponsibleFor("link_urls.workspace_id")+" AS account").Scan(ctx, &due)
 	return due, err
+}
+
+// notOf restricts a query to workspaces that other accounts are responsible for.
+func notOf(accounts []string, workspaceID string) func(*bun.SelectQuery) *bun.SelectQuery {
+	return func(q *bun.SelectQuery) *bun.SelectQuery {
+		if len(accounts) == 0 {
+			return q
+		}
+		return q.Where(workspace.ResponsibleFor(workspaceID)+" NOT IN (?)", bun.In(accounts))
+	}
 }
 
 // checkableLinkOf selects the link of a row of link_urls, if the URL is checked.

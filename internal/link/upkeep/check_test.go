@@ -24,7 +24,7 @@ import (
 // due takes destinations and returns their URLs in order.
 func (b *bundle) due(t *testing.T, limit int) []string {
 	t.Helper()
-	taken := must.Value(b.DueChecks(t.Context(), limit))(t)
+	taken := must.Value(b.DueChecks(t.Context(), limit, nil))(t)
 	urls := make([]string, 0, len(taken))
 	for _, d := range taken {
 		urls = append(urls, d.URL)
@@ -107,7 +107,7 @@ func TestUpkeep_PostponeChecks(t *testing.T) {
 		edited := b.Make(t, creation.Input{URL: "https://example.com/edited"})
 		kept := b.routed(t, "a", "b", "c")
 		b.Set(t, kept, "destination_status = 200")
-		due := must.Value(b.DueChecks(t.Context(), 100))(t)
+		due := must.Value(b.DueChecks(t.Context(), 100, nil))(t)
 		due = slices.DeleteFunc(due, func(d Due) bool { return d.URL == "https://example.com/b" })
 		b.Set(t, edited, "check_at = ?", noon)
 		must.NoError(t, b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)))
@@ -128,7 +128,7 @@ func TestPostponeChecks_SkipsLockedRows(t *testing.T) {
 	b := setup(t, d)
 	b.Make(t, creation.Input{URL: "https://example.com/locked"})
 	b.routed(t, "locked/target", "ended", "pending")
-	due, err := b.DueChecks(t.Context(), 100)
+	due, err := b.DueChecks(t.Context(), 100, nil)
 	if err != nil || len(due) != 5 {
 		t.Fatalf("%d due: %v", len(due), err)
 	}

@@ -20,6 +20,9 @@ const (
 	// perHost is the number of destinations per host in a batch. Others follow in later batches, so
 	// that a host with many links does not delay other hosts.
 	perHost = 60
+	// perAccount is the number of destinations after which an account waits until no other one has any that are due: its
+	// hosts may be slow.
+	perAccount = checkBatch / 2
 	// batchDeadline ends a batch before the leases of its checks end.
 	batchDeadline = CheckLease - time.Minute
 )
@@ -27,7 +30,7 @@ const (
 // Run checks all due destinations, and returns when none is left or its time is up; the next run
 // continues. It returns an error when it is interrupted, or when the database fails.
 func (c *Checker) Run(ctx context.Context) error {
-	r := &run{Checker: c, hosts: map[string]*host{}}
+	r := &run{Checker: c, hosts: map[string]*host{}, turns: map[string]int{}}
 	doubted, err := c.Links.DoubtChecks(ctx, max(healthyInterval, maxPause))
 	if err != nil && ctx.Err() == nil {
 		return err
@@ -52,6 +55,8 @@ type run struct {
 	*Checker
 	// hosts are the checked hosts by name.
 	hosts map[string]*host
+	// turns are the destinations of this round by account.
+	turns map[string]int
 
 	mu sync.Mutex
 	// results are those of the present batch; none is stored yet.
@@ -74,7 +79,7 @@ type host struct {
 func (r *run) batch(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, batchDeadline)
 	defer cancel()
-	due, err := r.Links.DueChecks(ctx, checkBatch)
+	due, err := r.due(ctx)
 	if err != nil || len(due) == 0 {
 		return false, err
 	}
@@ -85,6 +90,25 @@ func (r *run) batch(ctx context.Context) (more bool, err error) {
 	}
 	err = checking.Wait()
 	return true, errors.Join(err, r.recordAll(ctx))
+}
+
+// due returns the next destinations, in rounds: accounts that have had their turns are not in it.
+func (r *run) due(ctx context.Context) (due []Due, err error) {
+	var waiting []string
+	for account, n := range r.turns {
+		if n >= perAccount {
+			waiting = append(waiting, account)
+		}
+	}
+	due, err = r.Links.DueChecks(ctx, checkBatch, waiting)
+	if err == nil && len(due) == 0 && len(waiting) > 0 {
+		clear(r.turns)
+		return r.due(ctx)
+	}
+	for _, d := range due {
+		r.turns[d.Account]++
+	}
+	return due, err
 }
 
 // add adds the result of a check of the host to the batch.

@@ -103,6 +103,30 @@ func TestRun_SlowHostDelaysNoOther(t *testing.T) {
 	}
 }
 
+// TestRun_GoesRoundOverAccounts: who has more due destinations than a batch takes waits for all others.
+func TestRun_GoesRoundOverAccounts(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		in := make([]*creation.Input, checkBatch+1)
+		for i := range in {
+			in[i] = &creation.Input{URL: fmt.Sprintf("https://%d.example.com/", i)}
+		}
+		b.MakeMany(t, link.AllOrNothing, in[0])
+		b.MakeMany(t, link.AllOrNothing, in[1:]...)
+		_, _, err := b.Create(t.Context(), b.Foreign, creation.Input{
+			URL: "https://example.com/", Routing: routingTo("target", "ended", "pending"),
+		})
+		must.NoError(t, err)
+		b.Now = noon.Add(48 * time.Hour) // all are due
+		r := &run{Checker: &Checker{Links: b.Store}, turns: map[string]int{}}
+		var got []int
+		for range 4 {
+			due := must.Value(r.due(t.Context()))(t)
+			got = append(got, len(due))
+		}
+		wanttest.Equal(t, []int{checkBatch, 4, 1, 0}, got, "destinations of each batch")
+	})
+}
+
 // TestRun_RestsHosts that are busy or unreachable: the run meets them once.
 func TestRun_RestsHosts(t *testing.T) {
 	t.Parallel()
