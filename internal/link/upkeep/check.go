@@ -79,7 +79,7 @@ func (s *Store) dueDestinations(ctx context.Context, limit int, but []string) (d
 	err = s.setMachine(assignment{"check_at", s.now().Add(CheckLease)}).
 		Where("id IN (?)", s.DB.SkipLocked(batch)). // another caller has locked the others
 		Returning("id AS link_id, original_url AS url, check_failures AS failures").
-		Returning(workspace.ResponsibleFor("link.workspace_id")+" AS account").Scan(ctx, &due)
+		Returning(account).Scan(ctx, &due)
 	return due, err
 }
 
@@ -90,9 +90,13 @@ func (s *Store) dueRoutingURLs(ctx context.Context, limit int, but []string) (du
 	err = s.DB.NewUpdate().Table("link_urls").Set("check_at = ?", db.Instant(s.now().Add(CheckLease))).
 		Where("(link_id, field) IN (?)", s.DB.SkipLocked(batch)).
 		Returning("link_id, url, check_failures AS failures").
-		Returning(workspace.ResponsibleFor("link_urls.workspace_id")+" AS account").Scan(ctx, &due)
+		Returning(account).Scan(ctx, &due)
 	return due, err
 }
+
+// account returns the account that is responsible for a changed row. SQLite knows no alias there.
+var account = "(SELECT " + workspace.ResponsibleFor("home.id") +
+	" FROM workspaces AS home WHERE home.id = workspace_id) AS account"
 
 // notOf restricts a query to workspaces that other accounts are responsible for.
 func notOf(accounts []string, workspaceID string) func(*bun.SelectQuery) *bun.SelectQuery {
