@@ -8353,8 +8353,8 @@ type Mutation {
   """
   Changes the caller's name and e-mail address. Where the server sends e-mail, a new address counts once verifyEmail is called with
   the token that is sent to it, and the old address is told then; until then it is User.pendingEmail, and the present address as email
-  takes it back, as the end of the other sessions does. Otherwise it counts at once. A new address needs a proof, or a log-in of the last ten minutes. Errors: INVALID_INPUT,
-  BAD_CREDENTIALS, EMAIL_TAKEN. Rate-limited per account: RATE_LIMITED.
+  takes it back, as the end of the other sessions does. Otherwise it counts at once. A new address needs a proof, as deleteMyAccount does.
+  Errors: INVALID_INPUT, also without a proof, BAD_CREDENTIALS, EMAIL_TAKEN. Rate-limited per account: RATE_LIMITED.
   """
   updateMe(input: UpdateMeInput!): UpdateMePayload!
   """
@@ -8958,7 +8958,7 @@ input UpdateMeInput {
   name: String
   "The new address, at most 254 bytes. Default: unchanged."
   email: EmailAddress
-  "Proof of identity for a new address. Absent: the log-in must be at most ten minutes old."
+  "Proof of identity for a new address. May be absent as for enrollTotp."
   proof: ProofInput
 }
 

@@ -1886,7 +1886,7 @@ type UpdateMeInput struct {
 	Name *string `json:"name,omitempty"`
 	// The new address, at most 254 bytes. Default: unchanged.
 	Email *string `json:"email,omitempty"`
-	// Proof of identity for a new address. Absent: the log-in must be at most ten minutes old.
+	// Proof of identity for a new address. May be absent as for enrollTotp.
 	Proof *account.Proof `json:"proof,omitempty"`
 }
 

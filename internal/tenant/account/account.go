@@ -376,3 +376,11 @@ func HashSecret(secret string) []byte {
 	hash := sha256.Sum256([]byte(secret))
 	return hash[:]
 }
+
+// updateAccount sets columns of an account. It returns sql.ErrNoRows if it was deleted.
+func (s *Store) updateAccount(ctx context.Context, tx bun.Tx, accountID, set string, args ...any) (*Account, error) {
+	var a Account
+	_, err := tx.NewUpdate().Model(&a).Set(set, args...).Set("updated_at = ?", s.now()).
+		Where("id = ?", accountID).Where("deleted_at IS NULL").Returning("*").Exec(ctx, &a)
+	return &a, err
+}

@@ -202,7 +202,7 @@ func TestExport_HasEveryRecord(t *testing.T) {
 		o := &owner{bundle: b, secret: must.Value(b.EnrollTOTP(t.Context(), me, with(password), b.address))(t).Secret}
 		_, _, err := b.ConfirmTOTP(t.Context(), me, o.code(t), b.address)
 		must.NoError(t, err)
-		must.Value(b.Update(t.Context(), me, nil, new("new-"+b.email), Proof{}, b.address))(t)
+		must.Value(b.Update(t.Context(), me, nil, new("new-"+b.email), with(password), b.address))(t)
 		identity := &Identity{Issuer: "https://id.example", Subject: "ada", AccountID: me.AccountID, CreatedAt: b.now,
 			UsedAt: b.now}
 		must.Value(b.DB.NewInsert().Model(identity).Exec(t.Context()))(t)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 )
@@ -91,39 +90,6 @@ func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) 
 	}
 	s.mail(ctx, account.Email, verification)
 	return nil
-}
-
-// VerifyEmail consumes a mailed token, which proves that its bearer reads mail at the address: the
-// account's, or a new one, which replaces it, and the old one is notified. It returns
-// BadCredentials, or EmailTaken if another account has the new one by now.
-func (s *Store) VerifyEmail(ctx context.Context, token string) (verified *Account, err error) {
-	before := &Account{}
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		f, err := s.consume(ctx, tx, HashSecret(token), kindVerifyEmail, kindChangeEmail)
-		if err != nil {
-			return err
-		}
-		if f.Kind == kindVerifyEmail {
-			verified, err = s.setVerified(ctx, tx, f.AccountID, nil)
-			return err
-		}
-		if err := s.lock(ctx, tx, f.AccountID); err != nil {
-			return err
-		}
-		if err := tx.NewSelect().Model(before).Where("id = ?", f.AccountID).Scan(ctx); err != nil {
-			return err
-		}
-		verified, err = s.setEmail(ctx, tx, f.AccountID, f.Data, new(s.now()))
-		return err
-	})
-	if err != nil {
-		return nil, db.NoRowsAs(errMailed(), err, "verifying an e-mail address")
-	}
-	if before.ID != "" {
-		s.notify(ctx, before, "Your e-mail address was changed",
-			"Your account on %s has another e-mail address now, and receives its mail there.")
-	}
-	return verified, nil
 }
 
 // setVerified marks the account's address as verified and, if hash is not nil, replaces the

@@ -334,7 +334,7 @@ func TestUpdate_EndsWithSessions(t *testing.T) {
 		} {
 			thief = must.Value(b.Login(t.Context(), b.email, password, b.from()))(t)
 			me = must.Value(b.as(t, thief.Token))(t)
-			must.Value(b.Update(t.Context(), me, nil, new("thief-"+b.email), Proof{}, b.address))(t)
+			must.Value(b.Update(t.Context(), me, nil, new("thief-"+b.email), with(password), b.address))(t)
 			token := box.last(t, len(box.messages))
 			must.NoError(t, end())
 			if a, err := b.VerifyEmail(t.Context(), token); !errs.Is(err, errs.BadCredentials) {
@@ -379,7 +379,7 @@ func TestChanges_NeedLiveSession(t *testing.T) {
 		must.NoError(t, o.Logout(t.Context(), o.me, o.me.SessionID))
 		_, _, confirmed := b.ConfirmTOTP(t.Context(), b.me, b.code(t), b.address)
 		_, removed := o.RemoveTOTP(t.Context(), o.me, o.totp(t), o.address)
-		_, updated := b.Update(t.Context(), b.me, nil, new("thief-"+b.email), Proof{}, b.address)
+		_, updated := b.Update(t.Context(), b.me, nil, new("thief-"+b.email), with(password), b.address)
 		_, changed := b.ChangePassword(t.Context(), b.me, with(password), newPassword, b.address)
 		_, enrolled := b.EnrollTOTP(t.Context(), b.me, with(password), b.address)
 		deleted := b.Delete(t.Context(), b.me, with(password), b.address, nothing)

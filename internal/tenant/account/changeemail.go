@@ -2,9 +2,6 @@ package account
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -38,7 +35,7 @@ func (s *Store) Update(
 	}
 	changes := email != nil && *email != a.Email
 	if changes {
-		if _, spent, err = s.prove(ctx, actor, p, address); err != nil {
+		if _, spent, err = s.requireProof(ctx, actor, p, address); err != nil {
 			return nil, err
 		}
 		if err := s.Limits.Charge(ctx, verificationsPerAccount, a.ID); err != nil {
@@ -98,43 +95,35 @@ func (s *Store) setEmail(
 	return a, dropFlows(ctx, tx, accountID, kindVerifyEmail, kindChangeEmail, kindResetPassword)
 }
 
-// updateAccount sets columns of an account. It returns sql.ErrNoRows if it was deleted.
-func (s *Store) updateAccount(ctx context.Context, tx bun.Tx, accountID, set string, args ...any) (*Account, error) {
-	var a Account
-	_, err := tx.NewUpdate().Model(&a).Set(set, args...).Set("updated_at = ?", s.now()).
-		Where("id = ?", accountID).Where("deleted_at IS NULL").Returning("*").Exec(ctx, &a)
-	return &a, err
-}
-
-// Private is what only the user of an account may see.
-type Private struct {
-	// PendingEmail is the new address that waits for its verification; empty without one.
-	PendingEmail string
-	Factors      Factors
-	// Identities are those at identity providers, newest first.
-	Identities []*Identity
-}
-
-// PrivateOf returns what only the users of the accounts may see, by account ID.
-func (s *Store) PrivateOf(ctx context.Context, accountIDs ...string) (map[string]*Private, error) {
-	found := make(map[string]*Private, len(accountIDs))
-	for _, accountID := range accountIDs {
-		p := &Private{}
-		var err error
-		if p.Factors, err = s.FactorsOf(ctx, accountID); err != nil {
-			return nil, err
-		}
-		err = s.DB.NewSelect().Model((*flow)(nil)).Column("data").Where("account_id = ?", accountID).
-			Where("kind = ?", kindChangeEmail).
-			Where("expires_at > ?", s.now()).Scan(ctx, &p.PendingEmail)
-		if err == nil || errors.Is(err, sql.ErrNoRows) {
-			err = s.DB.NewSelect().Model(&p.Identities).Where("account_id = ?", accountID).
-				Order("created_at DESC", "subject").Scan(ctx)
-		}
+// VerifyEmail consumes a mailed token, which proves that its bearer reads mail at the address: the
+// account's, or a new one, which replaces it, and the old one is notified. It returns
+// BadCredentials, or EmailTaken if another account has the new one by now.
+func (s *Store) VerifyEmail(ctx context.Context, token string) (verified *Account, err error) {
+	before := &Account{}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		f, err := s.consume(ctx, tx, HashSecret(token), kindVerifyEmail, kindChangeEmail)
 		if err != nil {
-			return nil, fmt.Errorf("reading private data of an account: %w", err)
+			return err
 		}
-		found[accountID] = p
+		if f.Kind == kindVerifyEmail {
+			verified, err = s.setVerified(ctx, tx, f.AccountID, nil)
+			return err
+		}
+		if err := s.lock(ctx, tx, f.AccountID); err != nil {
+			return err
+		}
+		if err := tx.NewSelect().Model(before).Where("id = ?", f.AccountID).Scan(ctx); err != nil {
+			return err
+		}
+		verified, err = s.setEmail(ctx, tx, f.AccountID, f.Data, new(s.now()))
+		return err
+	})
+	if err != nil {
+		return nil, db.NoRowsAs(errMailed(), err, "verifying an e-mail address")
 	}
-	return found, nil
+	if before.ID != "" {
+		s.notify(ctx, before, "Your e-mail address was changed",
+			"Your account on %s has another e-mail address now, and receives its mail there.")
+	}
+	return verified, nil
 }
