@@ -54,6 +54,9 @@ const (
 // passwordCost is bcrypt's work factor. Tests of this package lower it, because they create many accounts.
 var passwordCost = account.PasswordCost
 
+// clock returns the time. Tests of this package move it.
+var clock = time.Now
+
 // app is a whole server, put together.
 type app struct {
 	*stores.Stores
@@ -91,7 +94,7 @@ type app struct {
 // newApp opens everything that a server needs, and migrates the database if it is to. The caller
 // closes the app. Several apps can run in one process.
 func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) (_ *app, err error) {
-	a := &app{config: c, memory: memoryOf(c, containerMemory()), log: log, now: time.Now, codes: qr.NewRenderer()}
+	a := &app{config: c, memory: memoryOf(c, containerMemory()), log: log, now: clock, codes: qr.NewRenderer()}
 	a.forwarding.Proxies = c.TrustedProxies
 	if !c.ProxyProtocol {
 		a.forwarding.Log = log

@@ -23,8 +23,9 @@ import (
 // limits of all attackers.
 var attackSeconds = suitetest.Size(15, 60)
 
-// calmSeconds is the duration of the victim's work before the attack.
-const calmSeconds = 5
+// calmSeconds is the duration of the victim's work before the attack: in an exhaustive run, long enough to compare
+// the slowest calls of both.
+var calmSeconds = suitetest.Size(5, 60)
 
 // attack is the load of one account or one address.
 type attack struct {
@@ -341,7 +342,7 @@ func (s *scene) live(ctx context.Context) *diary {
 // run compares the victim's work before the attack and during it.
 func (s *scene) run(t *testing.T, a attack) {
 	t.Helper()
-	calm, cancel := context.WithTimeout(t.Context(), calmSeconds*time.Second)
+	calm, cancel := context.WithTimeout(t.Context(), time.Duration(calmSeconds)*time.Second)
 	before := s.live(calm)
 	cancel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(attackSeconds)*time.Second)

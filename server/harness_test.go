@@ -43,8 +43,10 @@ const (
 
 	// asProgram makes a process of the test's binary the program if it is "on" or, for a child of the test, "child".
 	// productionCost sets the cost of password hashes to that of production if it is "on".
+	// clockAhead is a duration by which the clock of the program is ahead of the machine's.
 	asProgram      = "LINKFORGE_TEST_AS_PROGRAM"
 	productionCost = "LINKFORGE_TEST_PRODUCTION_COST"
+	clockAhead     = "LINKFORGE_TEST_CLOCK_AHEAD"
 
 	encryptionKey = "dGhlIGVuY3J5cHRpb24ga2V5IG9mIHRoZXNlIHRlc3Q="
 )
@@ -66,6 +68,9 @@ var parentPipe = sync.OnceValue(func() [2]*os.File {
 func TestMain(m *testing.M) {
 	if os.Getenv(productionCost) != "on" {
 		passwordCost = bcrypt.MinCost
+	}
+	if ahead, err := time.ParseDuration(os.Getenv(clockAhead)); err == nil {
+		clock = func() time.Time { return time.Now().Add(ahead) }
 	}
 	switch os.Getenv(asProgram) {
 	case "child":
