@@ -20,8 +20,8 @@ const (
 	// perHost is the number of destinations per host in a batch. Others follow in later batches, so
 	// that a host with many links does not delay other hosts.
 	perHost = 60
-	// perAccount is the number of destinations after which an account waits until no other one has any that are due: its
-	// hosts may be slow.
+	// perAccount is the number of destinations after which an account waits until no other one has any
+	// that are due: its hosts may be slow.
 	perAccount = checkBatch / 2
 	// batchDeadline ends a batch before the leases of its checks end.
 	batchDeadline = CheckLease - time.Minute

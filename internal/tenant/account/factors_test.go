@@ -402,7 +402,8 @@ func TestUpdate_ChangesAddressWhenVerified(t *testing.T) {
 	eachMailed(t, func(t *testing.T, b *bundle, box *mailbox, l Login) {
 		me := must.Value(b.as(t, l.Token))(t)
 		verification, next := box.last(t, 1), "next-"+b.email
-		a := must.Value(b.Update(t.Context(), me, new(" Grace "), new(strings.ToUpper(next)), with(password), b.address))(t)
+		a := must.Value(
+			b.Update(t.Context(), me, new(" Grace "), new(strings.ToUpper(next)), with(password), b.address))(t)
 		if a.Name != "Grace" || a.Email != b.email || b.pending(t, a.ID) != next {
 			t.Errorf("the account is %+v", a)
 		}
@@ -444,7 +445,8 @@ func TestUpdate_KeepsAddressesUnique(t *testing.T) {
 		wanttest.Equal(t, map[string]int{"OK": 1, "EMAIL_TAKEN": 3}, got, "result")
 		b.Mail = nil // an address counts at once
 		me := must.Value(b.as(t, b.register(t, "unmailed-"+b.email).Token))(t)
-		at(t, errs.EmailTaken, "email")(b.Update(t.Context(), me, nil, new("wanted-"+b.email), with(password), b.address))
+		at(t, errs.EmailTaken, "email")(
+			b.Update(t.Context(), me, nil, new("wanted-"+b.email), with(password), b.address))
 		a := must.Value(b.Update(t.Context(), me, nil, new("free-"+b.email), with(password), b.address))(t)
 		if a.Email != "free-"+b.email || a.EmailVerified() {
 			t.Errorf("the account is %+v", a)
