@@ -25,24 +25,24 @@ const CheckLease = 15 * time.Minute
 type Due struct {
 	LinkID string
 	URL    string
-	// Account is the one that is responsible for the link's workspace.
-	Account string
+	// Account is the one that is responsible for the workspace of the link.
+	WorkspaceID, Account string
 	// Failures is how many checks in a row have failed.
 	Failures int
 }
 
-// DueChecks returns up to limit URLs that are due, the longest waiting first, of all accounts but some, and
-// postpones them by CheckLease in the same statement, so that concurrent callers get different
-// ones. URLs of routings are at most half of them, so that neither kind delays the other without
-// bound. Links that have ended are not checked, except for the URL that an expired link redirects
-// to.
-func (s *Store) DueChecks(ctx context.Context, limit int, but []string) ([]Due, error) {
+// DueChecks returns up to limit URLs that are due, the longest waiting first, except those of some
+// workspaces, and postpones them by CheckLease in the same statement, so that concurrent callers get
+// different ones. URLs of routings are at most half of them, so that neither kind delays the other
+// without bound. Links that have ended are not checked, except for the URL that an expired link
+// redirects to.
+func (s *Store) DueChecks(ctx context.Context, limit int, except []string) ([]Due, error) {
 	ctx = db.AsSystem(ctx)
-	due, err := s.dueRoutingURLs(ctx, (limit+1)/2, but)
+	due, err := s.dueRoutingURLs(ctx, (limit+1)/2, except)
 	if err != nil {
 		return nil, fmt.Errorf("selecting URLs of routings to check: %w", err)
 	}
-	own, err := s.dueDestinations(ctx, limit-len(due), but)
+	own, err := s.dueDestinations(ctx, limit-len(due), except)
 	if err != nil {
 		return nil, fmt.Errorf("selecting destinations to check: %w", err)
 	}
@@ -72,39 +72,40 @@ func (s *Store) doubtRoutingURLs(ctx context.Context, now, far time.Time) (int64
 		Exec(ctx))
 }
 
-func (s *Store) dueDestinations(ctx context.Context, limit int, but []string) (due []Due, err error) {
+func (s *Store) dueDestinations(ctx context.Context, limit int, except []string) (due []Due, err error) {
 	batch := s.whereCheckable(s.DB.NewSelect().Model((*link.Link)(nil)).Column("id")).
 		Where("check_at <= ?", s.now()).Where("expires_at IS NULL OR expires_at > ?", s.now()).
-		Apply(notOf(but, "link.workspace_id")).Order("check_at").Limit(int64(limit))
+		Apply(exceptOf("link.workspace_id", except)).Order("check_at").Limit(int64(limit))
 	err = s.setMachine(assignment{"check_at", s.now().Add(CheckLease)}).
 		Where("id IN (?)", s.DB.SkipLocked(batch)). // another caller has locked the others
-		Returning("id AS link_id, original_url AS url, check_failures AS failures").
-		Returning(account).Scan(ctx, &due)
+		Returning("id AS link_id, workspace_id, original_url AS url, check_failures AS failures").
+		Returning(responsible).Scan(ctx, &due)
 	return due, err
 }
 
-func (s *Store) dueRoutingURLs(ctx context.Context, limit int, but []string) (due []Due, err error) {
+func (s *Store) dueRoutingURLs(ctx context.Context, limit int, except []string) (due []Due, err error) {
 	batch := s.DB.NewSelect().TableExpr("link_urls AS u").Column("u.link_id", "u.field").
 		Where("u.check_at <= ?", s.now()).Where("EXISTS (?)", s.checkableLinkOf("u")).
-		Apply(notOf(but, "u.workspace_id")).Order("u.check_at").Limit(int64(limit))
+		Apply(exceptOf("u.workspace_id", except)).Order("u.check_at").Limit(int64(limit))
 	err = s.DB.NewUpdate().Table("link_urls").Set("check_at = ?", db.Instant(s.now().Add(CheckLease))).
 		Where("(link_id, field) IN (?)", s.DB.SkipLocked(batch)).
-		Returning("link_id, url, check_failures AS failures").
-		Returning(account).Scan(ctx, &due)
+		Returning("link_id, workspace_id, url, check_failures AS failures").
+		Returning(responsible).Scan(ctx, &due)
 	return due, err
 }
 
-// account returns the account that is responsible for a changed row. SQLite knows no alias there.
-var account = "(SELECT " + workspace.ResponsibleFor("home.id") +
+// responsible is the account that is responsible for a changed row. SQLite knows no alias of the
+// table there, and home keeps workspace_id from being that of the members.
+var responsible = "(SELECT " + workspace.ResponsibleFor("home.id") +
 	" FROM workspaces AS home WHERE home.id = workspace_id) AS account"
 
-// notOf restricts a query to workspaces that other accounts are responsible for.
-func notOf(accounts []string, workspaceID string) func(*bun.SelectQuery) *bun.SelectQuery {
+// exceptOf leaves out workspaces, of which there may be none.
+func exceptOf(column string, workspaceIDs []string) func(*bun.SelectQuery) *bun.SelectQuery {
 	return func(q *bun.SelectQuery) *bun.SelectQuery {
-		if len(accounts) == 0 {
+		if len(workspaceIDs) == 0 {
 			return q
 		}
-		return q.Where(workspace.ResponsibleFor(workspaceID)+" NOT IN (?)", bun.In(accounts))
+		return q.Where("? NOT IN (?)", bun.Ident(column), bun.In(workspaceIDs))
 	}
 }
 

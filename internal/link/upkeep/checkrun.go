@@ -3,6 +3,8 @@ package upkeep
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,9 +22,9 @@ const (
 	// perHost is the number of destinations per host in a batch. Others follow in later batches, so
 	// that a host with many links does not delay other hosts.
 	perHost = 60
-	// perAccount is the number of destinations after which an account waits until no other one has any
-	// that are due: its hosts may be slow.
-	perAccount = checkBatch / 2
+	// perAccount is the number of destinations that are checked for an account before it waits until
+	// no other one has any: its hosts may be slow.
+	perAccount = 100
 	// batchDeadline ends a batch before the leases of its checks end.
 	batchDeadline = CheckLease - time.Minute
 )
@@ -30,7 +32,7 @@ const (
 // Run checks all due destinations, and returns when none is left or its time is up; the next run
 // continues. It returns an error when it is interrupted, or when the database fails.
 func (c *Checker) Run(ctx context.Context) error {
-	r := &run{Checker: c, hosts: map[string]*host{}, turns: map[string]int{}}
+	r := &run{Checker: c, hosts: map[string]*host{}, turns: map[string]int{}, waiting: map[string]bool{}}
 	doubted, err := c.Links.DoubtChecks(ctx, max(healthyInterval, maxPause))
 	if err != nil && ctx.Err() == nil {
 		return err
@@ -55,8 +57,11 @@ type run struct {
 	*Checker
 	// hosts are the checked hosts by name.
 	hosts map[string]*host
-	// turns are the destinations of this round by account.
-	turns map[string]int
+	// turns counts the destinations of each account, and waiting has the workspaces of those that
+	// wait. isServed means that no other account has any: from then on, none waits.
+	turns    map[string]int
+	waiting  map[string]bool
+	isServed bool
 
 	mu sync.Mutex
 	// results are those of the present batch; none is stored yet.
@@ -79,7 +84,7 @@ type host struct {
 func (r *run) batch(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, batchDeadline)
 	defer cancel()
-	due, err := r.due(ctx)
+	due, err := r.next(ctx)
 	if err != nil || len(due) == 0 {
 		return false, err
 	}
@@ -92,23 +97,34 @@ func (r *run) batch(ctx context.Context) (more bool, err error) {
 	return true, errors.Join(err, r.recordAll(ctx))
 }
 
-// due returns the next destinations, in rounds: accounts that have had their turns are not in it.
-func (r *run) due(ctx context.Context) (due []Due, err error) {
-	var waiting []string
-	for account, n := range r.turns {
-		if n >= perAccount {
-			waiting = append(waiting, account)
+// next returns the destinations of the next batch; none at the end.
+func (r *run) next(ctx context.Context) ([]Due, error) {
+	for {
+		due, err := r.Links.DueChecks(ctx, checkBatch, slices.Collect(maps.Keys(r.waiting)))
+		switch {
+		case err != nil || r.isServed:
+			return due, err
+		case len(due) > 0:
+			if due = r.inTurn(due); len(due) > 0 {
+				return due, nil
+			}
+		default: // but for accounts that wait
+			clear(r.waiting)
+			r.isServed = true
 		}
 	}
-	due, err = r.Links.DueChecks(ctx, checkBatch, waiting)
-	if err == nil && len(due) == 0 && len(waiting) > 0 {
-		clear(r.turns)
-		return r.due(ctx)
-	}
-	for _, d := range due {
+}
+
+// inTurn returns the destinations of accounts that have not had their turns. The others follow when
+// their leases end.
+func (r *run) inTurn(due []Due) []Due {
+	return slices.DeleteFunc(due, func(d Due) bool {
 		r.turns[d.Account]++
-	}
-	return due, err
+		if r.turns[d.Account] >= perAccount {
+			r.waiting[d.WorkspaceID] = true
+		}
+		return r.turns[d.Account] > perAccount
+	})
 }
 
 // add adds the result of a check of the host to the batch.

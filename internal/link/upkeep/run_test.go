@@ -115,16 +115,20 @@ func TestRun_GoesRoundOverAccounts(t *testing.T) {
 		b.Make(t, creation.Input{URL: "https://example.com/1"})
 		b.Make(t, creation.Input{URL: "https://example.com/2"})
 		b.Now = noon.Add(2 * time.Hour)
-		_, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/"})
+		_, _, err := b.Create(t.Context(), b.Foreign, creation.Input{
+			URL: "https://example.com/", Routing: routingTo("target", "ended", "pending"),
+		})
 		must.NoError(t, err)
-		b.Now = noon.Add(48 * time.Hour) // all are due
-		r := &run{Checker: &Checker{Links: b.Store}, turns: map[string]int{}}
-		var got []int
-		for range 4 {
-			due := must.Value(r.due(t.Context()))(t)
-			got = append(got, len(due))
+		r := &run{Checker: &Checker{Links: b.Store}, turns: map[string]int{}, waiting: map[string]bool{}}
+		for _, want := range []map[string]int{
+			{b.Mine.ID(): perAccount, b.Foreign.ID(): 3}, {b.Foreign.ID(): 1}, {b.Mine.ID(): 5}, {},
+		} {
+			got := map[string]int{}
+			for _, d := range must.Value(r.next(t.Context()))(t) {
+				got[d.WorkspaceID]++
+			}
+			wanttest.Equal(t, want, got, "destinations of a batch by workspace")
 		}
-		wanttest.Equal(t, []int{checkBatch, 1, 2, 0}, got, "destinations of each batch")
 	})
 }
 
