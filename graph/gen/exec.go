@@ -8353,12 +8353,13 @@ type Mutation {
   """
   Changes the caller's name and e-mail address. Where the server sends e-mail, a new address counts once verifyEmail is called with
   the token that is sent to it, and the old address is told then; until then it is User.pendingEmail, and the present address as email
-  takes it back, as the end of the other sessions does. Otherwise it counts at once. A new address needs a proof, as deleteMyAccount does.
-  Errors: INVALID_INPUT, also without a proof, BAD_CREDENTIALS, EMAIL_TAKEN. Rate-limited per account: RATE_LIMITED.
+  takes it back, as the end of the other sessions does. Otherwise it counts at once. A new address needs a proof.
+  Errors: INVALID_INPUT, also for a missing proof, BAD_CREDENTIALS, EMAIL_TAKEN. Rate-limited per account, and proofs like login:
+  RATE_LIMITED.
   """
   updateMe(input: UpdateMeInput!): UpdateMePayload!
   """
-  Creates a secret for an authenticator app. It has no effect until confirmTotp. It takes a proof, as deleteMyAccount does. Where the server sends e-mail, the address must be verified: FORBIDDEN, as on a server without a key for encryption. Errors:
+  Creates a secret for an authenticator app. It has no effect until confirmTotp. It needs a proof. Where the server sends e-mail, the address must be verified: FORBIDDEN, as on a server without a key for encryption. Errors:
   BAD_CREDENTIALS, INVALID_INPUT without a proof, CONFLICT if an app is enrolled. Rate-limited: RATE_LIMITED.
   """
   enrollTotp(input: EnrollTotpInput!): EnrollTotpPayload!
@@ -8938,7 +8939,7 @@ type LogoutEverywherePayload {
 input ChangePasswordInput {
   "The current password; either this or proof."
   currentPassword: String
-  "Another proof of identity. Neither is needed for an account without a password, within ten minutes of the log-in."
+  "Another proof of identity. Neither is needed within ten minutes of a log-in with single sign-on, without a password or where they are off."
   proof: ProofInput
   "The new password; the rules are those of register."
   newPassword: String!
@@ -8958,7 +8959,10 @@ input UpdateMeInput {
   name: String
   "The new address, at most 254 bytes. Default: unchanged."
   email: EmailAddress
-  "Proof of identity for a new address. May be absent as for enrollTotp."
+  """
+  Proof of identity for a new address. May be absent at most ten minutes after a log-in with single sign-on, for an account without a
+  password or where log-ins with passwords are off.
+  """
   proof: ProofInput
 }
 
@@ -9162,7 +9166,7 @@ type ResetPasswordPayload {
 input ExportMyDataInput {
   "The caller's password; either this or proof."
   password: String
-  "Another proof of identity. Neither is needed for an account without a password, within ten minutes of the log-in."
+  "Another proof of identity. Neither is needed within ten minutes of a log-in with single sign-on, without a password or where they are off."
   proof: ProofInput
   "The value of next in the previous part. Default: the first part."
   after: String
@@ -9182,7 +9186,7 @@ type ExportMyDataPayload {
 input DeleteMyAccountInput {
   "The caller's password; either this or proof."
   password: String
-  "Another proof of identity. Neither is needed for an account without a password, within ten minutes of the log-in."
+  "Another proof of identity. Neither is needed within ten minutes of a log-in with single sign-on, without a password or where they are off."
   proof: ProofInput
 }
 

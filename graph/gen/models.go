@@ -135,7 +135,7 @@ type CancelTaskPayload struct {
 type ChangePasswordInput struct {
 	// The current password; either this or proof.
 	CurrentPassword *string `json:"currentPassword,omitempty"`
-	// Another proof of identity. Neither is needed for an account without a password, within ten minutes of the log-in.
+	// Another proof of identity. Neither is needed within ten minutes of a log-in with single sign-on, without a password or where they are off.
 	Proof *account.Proof `json:"proof,omitempty"`
 	// The new password; the rules are those of register.
 	NewPassword string `json:"newPassword"`
@@ -627,7 +627,7 @@ type DeleteLinksPayload struct {
 type DeleteMyAccountInput struct {
 	// The caller's password; either this or proof.
 	Password *string `json:"password,omitempty"`
-	// Another proof of identity. Neither is needed for an account without a password, within ten minutes of the log-in.
+	// Another proof of identity. Neither is needed within ten minutes of a log-in with single sign-on, without a password or where they are off.
 	Proof *account.Proof `json:"proof,omitempty"`
 }
 
@@ -773,7 +773,7 @@ type ExportClicksPayload struct {
 type ExportMyDataInput struct {
 	// The caller's password; either this or proof.
 	Password *string `json:"password,omitempty"`
-	// Another proof of identity. Neither is needed for an account without a password, within ten minutes of the log-in.
+	// Another proof of identity. Neither is needed within ten minutes of a log-in with single sign-on, without a password or where they are off.
 	Proof *account.Proof `json:"proof,omitempty"`
 	// The value of next in the previous part. Default: the first part.
 	After *string `json:"after,omitempty"`
@@ -1886,7 +1886,8 @@ type UpdateMeInput struct {
 	Name *string `json:"name,omitempty"`
 	// The new address, at most 254 bytes. Default: unchanged.
 	Email *string `json:"email,omitempty"`
-	// Proof of identity for a new address. May be absent as for enrollTotp.
+	// Proof of identity for a new address. May be absent at most ten minutes after a log-in with single sign-on, for an account without a
+	// password or where log-ins with passwords are off.
 	Proof *account.Proof `json:"proof,omitempty"`
 }
 

@@ -58,7 +58,8 @@ func (m Methods) and(one Method) Methods {
 	return Methods(strings.TrimSpace(string(m) + " " + string(one)))
 }
 
-// recent is how long after a login its session may change factors without another proof.
+// recent is how long after a log-in its session needs no proof, for an account without a password or
+// that may not use it.
 const recent = 10 * time.Minute
 
 // The limits of wrong codes. A recovery code has 120 bits, and works beyond them.
@@ -142,18 +143,22 @@ func (s *Store) RequireProof(ctx context.Context, actor Actor, p Proof, address 
 	return nil
 }
 
-// prove checks a proof of the actor's account, or that the session is recent if there is none. It
-// returns BadCredentials or RateLimited.
-func (s *Store) prove(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
+// requireProof checks a proof of the actor before an operation that cannot be undone, that may lock the
+// user out, or that gives the account another address. A session alone, which a thief may have,
+// proves nothing but a recent log-in at the provider, for an account that has no password or may not
+// use it. It returns InvalidInput for no proof, BadCredentials or RateLimited.
+func (s *Store) requireProof(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
 	a, err := s.Enabled(ctx, actor.AccountID)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, proven{}, err
-	}
-	if p.Method() != "" {
+	case p.Method() != "":
 		spent, err := s.checkProof(ctx, a, p, attempt{a.Email, address, actor.SessionID})
 		return a, spent, err
-	}
-	if s.Now().Sub(actor.AuthenticatedAt) > recent {
+	case a.PasswordHash != "" && !(s.PasswordsOff && actor.Methods.has(Provider)):
+		return nil, proven{}, errs.New(errs.InvalidInput, "Send the password, or another proof of identity.").
+			At(p.Field)
+	case s.Now().Sub(actor.AuthenticatedAt) > recent:
 		return nil, proven{}, errs.New(errs.BadCredentials,
 			"The log-in is more than ten minutes old. Send a proof of identity, or log in again.").
 			At(p.Field)
@@ -161,25 +166,8 @@ func (s *Store) prove(ctx context.Context, actor Actor, p Proof, address string)
 	return a, proven{}, nil
 }
 
-// requireProof is prove before an operation that cannot be undone, or that may lock the user out: a
-// session alone, which a thief may have, proves nothing but a log-in at the provider, for an account
-// that has no password or may not use it. It returns InvalidInput for no proof.
-func (s *Store) requireProof(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
-	if p.Method() == "" {
-		a, err := s.Enabled(ctx, actor.AccountID)
-		if err != nil {
-			return nil, proven{}, err
-		}
-		if a.PasswordHash != "" && !(s.PasswordsOff && actor.Methods.has(Provider)) {
-			return nil, proven{}, errs.New(errs.InvalidInput, "Send the password, or another proof of identity.").
-				At(p.Field)
-		}
-	}
-	return s.prove(ctx, actor, p, address)
-}
-
-// requireFactor is prove with a second factor of an account that has one. It returns Conflict for
-// others.
+// requireFactor is requireProof by a second factor of an account that has one. It returns Conflict
+// for others.
 func (s *Store) requireFactor(ctx context.Context, actor Actor, p Proof, address string) (*Account, proven, error) {
 	has, err := s.hasFactor(ctx, s.DB, actor.AccountID)
 	if err != nil {
@@ -193,7 +181,7 @@ func (s *Store) requireFactor(ctx context.Context, actor Actor, p Proof, address
 			"A second factor is required: a code of the authenticator app, or a recovery code.").
 			At(p.Field)
 	}
-	return s.prove(ctx, actor, p, address)
+	return s.requireProof(ctx, actor, p, address)
 }
 
 // spend spends a proof. It returns BadCredentials for a code that was used before.

@@ -381,21 +381,31 @@ func TestFinishSSO_KeepsAddress(t *testing.T) {
 	})
 }
 
-// TestEnrollTOTP_AfterLogInAtProvider: an account without a password, or that may not use it, enrolls
-// an app by a fresh log-in at the provider.
-func TestEnrollTOTP_AfterLogInAtProvider(t *testing.T) {
+// TestProof_IsLogInAtProvider: an account without a password, or that may not use it, enrolls an app and
+// changes its address by a fresh log-in at the provider.
+func TestProof_IsLogInAtProvider(t *testing.T) {
 	eachSignOn(t, func(t *testing.T, s *signOn) {
 		s.Sealed = secrets.Box{Key: []byte(strings.Repeat("k", 32))}
 		l := must.Value(s.finish(t, ssotest.User{Subject: "1", Email: "new-" + s.email}))(t)
 		me := must.Value(s.as(t, l.Token))(t)
-		must.Value(s.EnrollTOTP(t.Context(), me, Proof{}, s.address))(t)
+		expect := func(what string, want ...errs.Kind) {
+			t.Helper()
+			_, enrolled := s.EnrollTOTP(t.Context(), me, Proof{}, s.address)
+			_, changed := s.Update(t.Context(), me, nil, new("newer-"+s.email), Proof{}, s.address)
+			for _, err := range []error{enrolled, changed} {
+				if len(want) == 0 && err != nil || len(want) > 0 && !errs.Is(err, want[0]) {
+					t.Errorf("%s: %v, want %s", what, err, want)
+				}
+			}
+		}
+		expect("no password")
 		_, err := s.updateAccountOf(t, me.AccountID, must.Value(s.Passwords.Hash(t.Context(), password, ""))(t))
 		must.NoError(t, err)
-		wantError(t, errs.InvalidInput, "an account with a password")(s.EnrollTOTP(t.Context(), me, Proof{}, s.address))
+		expect("an account with a password", errs.InvalidInput)
 		s.PasswordsOff = true
-		must.Value(s.EnrollTOTP(t.Context(), me, Proof{}, s.address))(t)
+		expect("passwords are off")
 		s.now = s.now.Add(recent + time.Second)
-		wantError(t, errs.BadCredentials, "an old log-in")(s.EnrollTOTP(t.Context(), me, Proof{}, s.address))
+		expect("an old log-in", errs.BadCredentials)
 	})
 }
 
