@@ -25,7 +25,7 @@ var schedule = []time.Duration{
 // maxConcurrency bounds the concurrency of a webhook.
 const maxConcurrency = 8
 
-// record stores the result of an attempt, and disables the webhook if that is hopeless.
+// record stores the result of an attempt, and disables the webhook if isHopeless.
 func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *webhook.Delivery, o outcome) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
 	defer cancel()

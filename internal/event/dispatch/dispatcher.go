@@ -5,7 +5,6 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -153,11 +152,3 @@ func (d *Dispatcher) attemptContext(ctx context.Context) context.Context {
 }
 
 const statementTimeout = 5 * time.Second
-
-// disable disables the webhooks of creators that have lost the permission, and sends emails that no
-// node has sent. Their deliveries are not sent anyway.
-func (d *Dispatcher) disable(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), 2*statementTimeout)
-	defer cancel()
-	return errors.Join(d.DisableEnded(ctx), d.announce(ctx))
-}

@@ -1,6 +1,6 @@
 // Package routing decides the response of a link to a request at an instant. Routing is the value
 // that members set (value.go); Compile translates it for Decide (compile.go, match.go, network.go,
-// weekly.go, target.go, location.go). The life cycle of links is in lifecycle.go. Package check
+// weekly.go, target.go, stickiness.go, forwarding.go). The life cycle of links is in lifecycle.go. Package check
 // validates changes of a routing, and package explain reports the steps of a decision.
 //
 // Decide uses no clock, database or network: the Request contains all facts. Package redirect calls

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"math"
 	"net/netip"
+	"strings"
 )
 
 // Stickiness says whether a visitor gets the same target of a rule again.
@@ -77,8 +78,8 @@ func splitmix64(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// draw returns an available target and its position, or -1 if there is none. It is certain if each
-// such visit gets this target. Without a seed, it is the target with the largest share.
+// draw returns an available target and its position, or -1 if there is none. isCertain: every visit
+// like this one gets it. Without a seed, it is the target with the largest share.
 func (p *Program) draw(
 	rule string, stickiness byte, targets FlatReader, r *Request,
 ) (chosen target, at int, isCertain bool) {
@@ -135,4 +136,30 @@ func lowestRank(seed uint64, targets FlatReader, r *Request) (chosen target, at 
 		}
 	}
 	return chosen, at
+}
+
+// remembered returns the first available target that a cookie of the rule names.
+func remembered(rule string, targets FlatReader, r *Request) (found target, at int, ok bool) {
+	for _, header := range r.Cookies {
+		for pair := range strings.SplitSeq(header, ";") {
+			rest, isTarget := strings.CutPrefix(strings.TrimLeft(pair, " "), cookiePrefix)
+			name, value, _ := strings.Cut(rest, "=")
+			if !isTarget || name != rule {
+				continue
+			}
+			if found, at, ok = findTarget(strings.TrimSpace(value), targets); ok && found.isAvailable(r) {
+				return found, at, true
+			}
+		}
+	}
+	return found, at, false
+}
+
+func findTarget(id string, targets FlatReader) (found target, at int, ok bool) {
+	for i := range int(targets.Byte()) {
+		if t := readTarget(&targets); t.id == id {
+			return t, i, true
+		}
+	}
+	return found, 0, false
 }

@@ -2,7 +2,6 @@ package routing
 
 import (
 	"slices"
-	"strings"
 )
 
 // cookiePrefix begins the names of the cookies that remember targets. The id of the rule follows.
@@ -151,30 +150,4 @@ func (p *Program) choose(c choice, stickiness byte, targets FlatReader, r *Reque
 	}
 	c.setsCookie = stickiness == drawByCookie && !r.Head && !r.Visit.Bot && !r.Visit.Private
 	return c, true
-}
-
-// remembered returns the first available target that a cookie of the rule names.
-func remembered(rule string, targets FlatReader, r *Request) (found target, at int, ok bool) {
-	for _, header := range r.Cookies {
-		for pair := range strings.SplitSeq(header, ";") {
-			rest, isTarget := strings.CutPrefix(strings.TrimLeft(pair, " "), cookiePrefix)
-			name, value, _ := strings.Cut(rest, "=")
-			if !isTarget || name != rule {
-				continue
-			}
-			if found, at, ok = findTarget(strings.TrimSpace(value), targets); ok && found.isAvailable(r) {
-				return found, at, true
-			}
-		}
-	}
-	return found, at, false
-}
-
-func findTarget(id string, targets FlatReader) (found target, at int, ok bool) {
-	for i := range int(targets.Byte()) {
-		if t := readTarget(&targets); t.id == id {
-			return t, i, true
-		}
-	}
-	return found, 0, false
 }
