@@ -24,7 +24,7 @@ import (
 var attackSeconds = suitetest.Size(15, 60)
 
 // calmSeconds is the duration of the victim's work before the attack: in an exhaustive run, long enough to compare
-// the slowest calls of both.
+// the slowest calls of both phases.
 var calmSeconds = suitetest.Size(5, 60)
 
 // attack is the load of one account or one address.

@@ -33,7 +33,7 @@ type trafficLink struct {
 	fallback       string // the location of redirects that consume nothing
 	isUsedUp       bool   // all clicks of its capped targets are granted at the end
 	destinations   map[string]*trafficTarget
-	losesCharges   bool // Redis may have lost leases
+	losesCharges   bool // Redis may have lost leases, or have them in another month
 
 	seen   atomic.Int64 // redirects to a destination that a client received for a GET
 	unsure atomic.Int64 // GETs that were sent, perhaps by a retry of the client, and ended without a response
