@@ -13,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -192,7 +193,7 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 		creation.Input{URL: "https://example.com/", ExternalID: new("1"), Strategy: new(link.Random)})
 	for i := range 3 {
 		at := time.Now().Add(time.Duration(i+1) * time.Hour)
-		c := link.Change{Title: optional.Set(new("a"))}
+		c := linkfield.Change{Title: optional.Set(new("a"))}
 		must.Value(b.Schedule.Add(t.Context(), ada.workspace, l.ID, at, c))(t)
 	}
 	for _, c := range []struct {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -131,9 +131,9 @@ func TestFence_ReadsNoNumberOfOthers(t *testing.T) {
 			MaxClicks: new(int64(9)),
 		})
 		must.Value(w.Edit.Update(t.Context(), w.ada.workspace,
-			link.Change{ID: l.ID, Title: optional.Set(new("changed"))}))(t)
+			linkfield.Change{ID: l.ID, Title: optional.Set(new("changed"))}))(t)
 		must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, db.Instant(time.Now()).Add(time.Hour),
-			link.Change{Title: optional.Set(new("again"))}))(t)
+			linkfield.Change{Title: optional.Set(new("again"))}))(t)
 		clicks.Record(&click.Click{WorkspaceID: w.ada.workspace.ID(), LinkID: l.ID, ClickedAt: time.Now(), Status: 302})
 	}
 	must.NoError(t, clicks.Flush(t.Context()))

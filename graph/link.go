@@ -154,7 +154,7 @@ func (r *mutationResolver) UpdateLink(ctx context.Context, in gen.UpdateLinkInpu
 }
 
 func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksInput) (*gen.UpdateLinksPayload, error) {
-	changes := make([]link.Change, 0, len(in.Links))
+	changes := make([]linkfield.Change, 0, len(in.Links))
 	for _, one := range in.Links {
 		changes = append(changes, changeOf(*one))
 	}
@@ -170,7 +170,9 @@ func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksIn
 }
 
 // chargeChanges is chargeStored for changes.
-func (r *mutationResolver) chargeChanges(ctx context.Context, m workspace.Membership, changes ...link.Change) error {
+func (r *mutationResolver) chargeChanges(
+	ctx context.Context, m workspace.Membership, changes ...linkfield.Change,
+) error {
 	var all, pending linklist.Keys
 	for _, c := range changes {
 		if all.IDs = append(all.IDs, c.ID); c.NeedsValidStates() {
@@ -180,8 +182,8 @@ func (r *mutationResolver) chargeChanges(ctx context.Context, m workspace.Member
 	return (*resolver)(r).chargeStored(ctx, m, all, pending)
 }
 
-func changeOf(in gen.UpdateLinkInput) link.Change {
-	return link.Change{
+func changeOf(in gen.UpdateLinkInput) linkfield.Change {
+	return linkfield.Change{
 		ID:             in.ID,
 		URL:            setUnlessNull(in.URL),
 		Title:          setOrRemove(in.Title),

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -105,7 +105,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 		Name: "key", Scopes: []workspace.Permission{workspace.ReadLinks}, FolderIDs: []string{folderID},
 	})
 	must.NoError(t, err)
-	change := link.Change{Title: optional.Set(&title)}
+	change := linkfield.Change{Title: optional.Set(&title)}
 	must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, now.Add(time.Hour), change))(t)
 	w.finished(t, task.WorkspaceExport, 1, `{"Sections": ["LINKS"]}`,
 		`{"sections": [{"name": "links", "records": 1, "sha256": "00"}], "sha256": "00"}`)

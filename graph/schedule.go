@@ -7,6 +7,7 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -32,7 +33,7 @@ func (r *mutationResolver) ScheduleLinkChange(
 	return &gen.ScheduleLinkChangePayload{ScheduledChange: c, Link: c.Link}, nil
 }
 
-func scheduledChange(in *gen.LinkChangeInput) link.Change {
+func scheduledChange(in *gen.LinkChangeInput) linkfield.Change {
 	return changeOf(gen.UpdateLinkInput{
 		URL: in.URL, Title: in.Title, Note: in.Note, Tags: in.Tags, FolderID: in.FolderID,
 		RedirectStatus: in.RedirectStatus, Routing: in.Routing,

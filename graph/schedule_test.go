@@ -13,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -83,7 +84,7 @@ func TestResolvedAt_AgreesWithRecord(t *testing.T) {
 		update := func(of, url string) {
 			t.Helper()
 			urls[of] = url
-			change := link.Change{ID: links[of].ID, URL: optional.Set(url)}
+			change := linkfield.Change{ID: links[of].ID, URL: optional.Set(url)}
 			must.Value(b.Edit.Update(t.Context(), people[of].workspace, change))(t)
 		}
 		note("")

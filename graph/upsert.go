@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -77,7 +78,7 @@ func upsertOf(m workspace.Membership, in *gen.NewLinkInput) *creation.Upsert {
 	return &creation.Upsert{
 		ExternalID: optional.Value(in.ExternalID), URL: in.URL, Strategy: in.Strategy, CustomCode: in.CustomCode,
 		DomainID: in.DomainID,
-		Fields: link.Change{
+		Fields: linkfield.Change{
 			Title:          setOrRemove(in.Title),
 			Note:           setOrRemove(in.Note),
 			Tags:           setOrRemove(in.Tags),

@@ -28,8 +28,9 @@ var reverted = map[db.Kind]string{
 		ALTER TABLE sessions DROP COLUMN methods_changed_at;
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;
-		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;` + withoutOutages + withLastStep,
-	db.Postgres: withoutOutages + `ALTER TABLE link_origins DROP COLUMN operation_id;
+		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;` +
+		withArchivedAt("TEXT") + withoutOutages + withLastStep,
+	db.Postgres: withArchivedAt("TIMESTAMPTZ") + withoutOutages + `ALTER TABLE link_origins DROP COLUMN operation_id;
 		ALTER TABLE link_origins DROP COLUMN previous_hash;
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;
@@ -47,6 +48,13 @@ var reverted = map[db.Kind]string{
 		DROP TRIGGER session_methods_changed ON sessions; DROP FUNCTION session_methods_changed;
 		ALTER TABLE sessions DROP COLUMN methods_changed_at;
 		ALTER TABLE link_origins DROP COLUMN root_proof; ` + withLastStep,
+}
+
+// withArchivedAt gives links the time at which they were archived.
+func withArchivedAt(instant string) string {
+	return "DROP INDEX links_of_workspace; ALTER TABLE links DROP COLUMN archived; " +
+		"ALTER TABLE links ADD COLUMN archived_at " + instant + " DEFAULT '2026-11-20'; " +
+		"CREATE INDEX links_of_workspace ON links (archived_at); "
 }
 
 const withLastStep = `ALTER TABLE totp DROP COLUMN used_steps;
@@ -124,11 +132,13 @@ func TestAdopt_KeepsRows(t *testing.T) {
 		base := schemaOf(t, d)
 		replaced(t, d, "sealed1:keykeykenonce")
 		before := read(t, d,
-			append(contents, "SELECT code || requests FROM orphans", "SELECT last_step FROM totp")...)
+			append(contents, "SELECT code || requests FROM orphans", "SELECT last_step FROM totp",
+				"SELECT id FROM links WHERE archived_at IS NOT NULL")...)
 		applied := must.Value(migrate.Up(t.Context(), d, migrations.Files, time.Now()))(t)
 		expect(t, "migrations", read(t, d, "SELECT name FROM migrations"), applied...)
 		expect(t, "rows", read(t, d,
-			append(contents, "SELECT code || requests FROM unmatched", "SELECT used_steps FROM totp")...), before...)
+			append(contents, "SELECT code || requests FROM unmatched", "SELECT used_steps FROM totp",
+				"SELECT id FROM links WHERE archived")...), before...)
 		if diff := cmp.Diff(base, schemaOf(t, d)); diff != "" {
 			t.Errorf("schema (-base +adopted):\n%s", diff)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/batcher"
@@ -88,16 +89,16 @@ func newConstants(publicURL string) *constants {
 	}
 	for number := range pageSize {
 		title := listedTitle(number)
-		l := &link.Link{ID: id.New(id.Link), Code: constantCode, OriginalURL: listedURL(number), Title: &title,
-			CreatedAt: now}
+		l := &link.Link{ID: id.New(id.Link), Code: constantCode, CreatedAt: now,
+			Values: linkfield.Values{OriginalURL: listedURL(number), Title: &title}}
 		end := page.Cursor(l.ID)
 		c.page.Edges = append(c.page.Edges, &gen.LinkEdge{Cursor: end, Node: l})
 		c.page.PageInfo.EndCursor = &end
 	}
 	title := newTitle
 	c.created = &gen.CreateLinkPayload{Created: true, Errors: []*gen.UserError{}, Link: &link.Link{
-		ID: id.New(id.Link), Code: constantCode, Title: &title, CreatedAt: now,
-		OriginalURL: strings.ReplaceAll(newURL, rig.NumberPlace, strings.Repeat("0", len(rig.NumberPlace))),
+		ID: id.New(id.Link), Code: constantCode, CreatedAt: now, Values: linkfield.Values{Title: &title,
+			OriginalURL: strings.ReplaceAll(newURL, rig.NumberPlace, strings.Repeat("0", len(rig.NumberPlace)))},
 	}}
 	return c
 }

@@ -662,13 +662,13 @@ type ComplexityRoot struct {
 		Note           func(childComplexity int) int
 		Number         func(childComplexity int) int
 		OperationID    func(childComplexity int) int
+		OriginalURL    func(childComplexity int) int
 		RedirectStatus func(childComplexity int) int
 		StartsAt       func(childComplexity int) int
 		StatsPublic    func(childComplexity int) int
 		Tags           func(childComplexity int) int
 		Title          func(childComplexity int) int
 		To             func(childComplexity int) int
-		URL            func(childComplexity int) int
 	}
 
 	LinkVersionConnection struct {
@@ -4039,6 +4039,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkVersion.OperationID(childComplexity), true
+	case "LinkVersion.originalUrl":
+		if e.ComplexityRoot.LinkVersion.OriginalURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.OriginalURL(childComplexity), true
 	case "LinkVersion.redirectStatus":
 		if e.ComplexityRoot.LinkVersion.RedirectStatus == nil {
 			break
@@ -4075,12 +4081,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkVersion.To(childComplexity), true
-	case "LinkVersion.originalUrl":
-		if e.ComplexityRoot.LinkVersion.URL == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LinkVersion.URL(childComplexity), true
 
 	case "LinkVersionConnection.edges":
 		if e.ComplexityRoot.LinkVersionConnection.Edges == nil {
@@ -25344,7 +25344,7 @@ func (ec *executionContext) _Link_archived(ctx context.Context, field graphql.Co
 			return ec.fieldContext_Link_archived(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Archived(), nil
+			return obj.Archived, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
@@ -25355,7 +25355,7 @@ func (ec *executionContext) _Link_archived(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Link_archived(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, true, false, "Boolean")
+	return graphql.NewScalarFieldContext("Link", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Link_origins(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -27216,7 +27216,7 @@ func (ec *executionContext) _LinkVersion_originalUrl(ctx context.Context, field 
 			return ec.fieldContext_LinkVersion_originalUrl(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.URL, nil
+			return obj.OriginalURL, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {

@@ -5,49 +5,15 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link/linkfield"
-	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// Change is the input for updating a link.
-type Change struct {
-	ID string
-	// URL cannot change in deterministic links.
-	URL       optional.Edit[string]
-	Title     optional.Edit[*string]
-	Note      optional.Edit[*string]
-	Tags      optional.Edit[[]string]
-	FolderID  optional.Edit[*string]
-	StartsAt  optional.Edit[*time.Time]
-	ExpiresAt optional.Edit[*time.Time]
-	// MaxClicks counts from the link's first redirect, whenever it is set.
-	MaxClicks      optional.Edit[*int64]
-	RedirectStatus optional.Edit[int]
-	Archived       optional.Edit[bool]
-	StatsPublic    optional.Edit[bool]
-	ExternalID     optional.Edit[*string]
-	Metadata       optional.Edit[[]*linkfield.Pair]
-	// Routing makes the link plain if it is set to nil.
-	Routing optional.Edit[*routing.Change]
-	// KeepsPast permits an ExpiresAt in the past, as imported links have.
-	KeepsPast bool
-	// Seen is the UpdatedAt that the link must have; nil means any.
-	Seen *time.Time
-}
-
-// NeedsValidStates reports whether the pending changes of the link must be validated again after
-// this change.
-func (c *Change) NeedsValidStates() bool {
-	return c.URL.Set || c.Routing.Set || c.RedirectStatus.Set || c.StartsAt.Set || c.ExpiresAt.Set || c.MaxClicks.Set
-}
-
 // Mutate applies a change to the link, validates the result, and runs the link's tests.
-func (s *Store) Mutate(c *Change, l *Link) error {
+func (s *Store) Mutate(c *linkfield.Change, l *Link) error {
 	before := l.OriginalURL
-	if err := c.SetFields(l, s.now()); err != nil {
+	if err := l.SetFields(c, s.now()); err != nil {
 		return err
 	}
 	if c.Routing.Set {
@@ -61,8 +27,9 @@ func (s *Store) Mutate(c *Change, l *Link) error {
 	return nil
 }
 
-// SetFields checks Seen, and validates and sets all fields of the change except the routing.
-func (c *Change) SetFields(l *Link, now time.Time) (err error) {
+// SetFields checks Seen, and validates and sets all fields of the change except the routing. Whether
+// the folder exists is not known here.
+func (l *Link) SetFields(c *linkfield.Change, now time.Time) error {
 	if err := l.CheckSeen(c.Seen); err != nil {
 		return err
 	}
@@ -71,52 +38,20 @@ func (c *Change) SetFields(l *Link, now time.Time) (err error) {
 			return err
 		}
 	}
-	if c.Title.Set {
-		if l.Title, err = linkfield.CheckTitle(c.Title.To); err != nil {
-			return err
-		}
-	}
-	if c.Note.Set {
-		if l.Note, err = linkfield.CheckNote(c.Note.To); err != nil {
-			return err
-		}
-	}
-	if c.Tags.Set {
-		if l.NewTags, err = linkfield.CheckTags(c.Tags.To); err != nil {
-			return err
-		}
-	}
-	if c.ExternalID.Set {
-		if l.ExternalID, err = checkExternalID(c.ExternalID.To); err != nil {
-			return err
-		}
-	}
-	if c.Metadata.Set {
-		if l.Metadata, err = linkfield.NewMetadata(c.Metadata.To); err != nil {
-			return err
-		}
-	}
 	before := l.ExpiresAt
-	c.FolderID.Apply(&l.FolderID) // whether it exists is not known here
-	c.StartsAt.Apply(&l.StartsAt)
-	c.ExpiresAt.Apply(&l.ExpiresAt)
-	c.MaxClicks.Apply(&l.MaxClicks)
-	c.RedirectStatus.Apply(&l.RedirectStatus)
-	c.StatsPublic.Apply(&l.StatsPublic)
-	if c.Archived.Set && c.Archived.To != l.Archived() {
-		l.ArchivedAt = nil
-		if c.Archived.To {
-			l.ArchivedAt = &now
+	for _, f := range linkfield.Fields {
+		if err := f.Set(&l.Values, c); err != nil {
+			return err
 		}
 	}
-	if c.ExpiresAt.Set && !SameInstant(before, l.ExpiresAt) {
+	if c.ExpiresAt.Set && !linkfield.SameInstant(before, l.ExpiresAt) {
 		if l.ExpiresAt != nil && !l.ExpiresAt.After(now) && !c.KeepsPast {
 			return errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
 		}
 		l.EndedAt = l.DeletedAt // RecordTransitions sets it again
 	}
 	l.Touch(now)
-	return l.check()
+	return linkfield.CheckPeriod(l.StartsAt, l.ExpiresAt)
 }
 
 // changeDestination changes the URL, unless the code is computed from it or the operator has
@@ -204,11 +139,6 @@ func ErrDisabledURLs() *errs.Error {
 	return errs.New(errs.UnsafeURL, "The operator has disabled this link. Its URLs cannot change.").At("routing")
 }
 
-// SameInstant reports whether two instants are equal in the precision of the database; nil is none.
-func SameInstant(a, b *time.Time) bool {
-	return a == b || a != nil && b != nil && db.Instant(*a).Equal(db.Instant(*b))
-}
-
 // SetDestination sets the URL. Whether the link may redirect there is checked by Store.refused.
 func (l *Link) SetDestination(raw string) error {
 	canonical, err := Canonical(raw)
@@ -218,21 +148,5 @@ func (l *Link) SetDestination(raw string) error {
 	hash := sha256.Sum256([]byte(canonical.String()))
 	l.OriginalURL = urlnorm.Trim(raw)
 	l.CanonicalURL, l.CanonicalHash = canonical.String(), hash[:]
-	return nil
-}
-
-// check validates the settings of a link.
-func (l *Link) check() error {
-	switch l.RedirectStatus {
-	case 301, 302, 307, 308:
-	default:
-		return errs.New(errs.InvalidInput, "redirectStatus must be 301, 302, 307 or 308.").At("redirectStatus")
-	}
-	if l.MaxClicks != nil && *l.MaxClicks < 1 {
-		return errs.New(errs.InvalidInput, "maxClicks must be at least 1.").At("maxClicks")
-	}
-	if l.StartsAt != nil && l.ExpiresAt != nil && !l.StartsAt.Before(*l.ExpiresAt) {
-		return errs.New(errs.InvalidInput, "startsAt must be before expiresAt.").At("startsAt")
-	}
 	return nil
 }

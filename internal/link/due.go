@@ -50,7 +50,7 @@ func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
 			return err
 		}
 		for _, l := range links {
-			l.NewTags = nil // they are written
+			l.Tags = nil // they are written
 		}
 	}
 }
@@ -69,9 +69,9 @@ func (l *Link) takeDue(now time.Time) (due []*ScheduledChange) {
 type dueRow struct {
 	Link `bun:",extend"`
 
-	DueAt         *time.Time       `bun:",scanonly"`
-	ScheduledBy   *string          `bun:",scanonly"`
-	ScheduledWhat *linkfield.Patch `bun:",scanonly"`
+	DueAt         *time.Time        `bun:",scanonly"`
+	ScheduledBy   *string           `bun:",scanonly"`
+	ScheduledWhat *linkfield.Change `bun:",scanonly"`
 }
 
 // dueState is a state of a link that has begun, and is not written yet.

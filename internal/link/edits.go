@@ -37,7 +37,7 @@ type Edits struct {
 	OperationID string
 	// NeedClicks loads the number of clicks into Granted, because mutate may set MaxClicks.
 	NeedClicks bool
-	// NeedTags loads the tags into NewTags once the links are locked, because mutate changes some
+	// NeedTags loads the tags once the links are locked, because mutate changes some
 	// of them.
 	NeedTags bool
 }

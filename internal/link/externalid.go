@@ -8,23 +8,10 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
-
-// checkExternalID is linkfield.CheckExternalID of an id that may be nil.
-func checkExternalID(externalID *string) (*string, error) {
-	if externalID == nil {
-		return nil, nil
-	}
-	normal, err := linkfield.CheckExternalID(*externalID)
-	if err != nil {
-		return nil, errs.From(err).At("externalId")
-	}
-	return &normal, nil
-}
 
 // idEdit is an edit that changes the external id of a link; nil removes it.
 type idEdit struct {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -69,7 +70,8 @@ func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 			all.Go(func() {
 				for round := range rounds {
 					url := fmt.Sprintf("https://example.com/%d/%d", i, round)
-					if _, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, URL: to(url)}); err != nil {
+					_, err := b.Edit.Update(t.Context(), b.Mine, linkfield.Change{ID: l.ID, URL: to(url)})
+					if err != nil {
 						t.Error(err)
 						return
 					}
@@ -114,7 +116,7 @@ func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil || target.LinkID != l.ID {
 			t.Errorf("after it is made: %v", err)
 		}
-		b.Change(t, l, link.Change{URL: to("https://example.com/new")})
+		b.Change(t, l, linkfield.Change{URL: to("https://example.com/new")})
 		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now(), nil); err != nil ||
 			target.Location != "https://example.com/new" {
 			t.Errorf("after it has changed: %s, %v", target.Location, err)

@@ -72,25 +72,11 @@ type Link struct {
 	// because another one has it.
 	CodeKey  *string
 	Strategy Strategy
-	// OriginalURL is the URL as it was given, CanonicalURL its canonical form.
-	OriginalURL   string
+	// Values has the tags if they are loaded, or replace those of the link when it is written.
+	linkfield.Values
+	// CanonicalURL is the canonical form of OriginalURL.
 	CanonicalURL  string
 	CanonicalHash []byte
-	Title         *string
-	// Note is visible to members only.
-	Note *string
-	// ExternalID is the caller's own id: unique among the links of the workspace that are not
-	// purged.
-	ExternalID *string
-	// FolderID is the folder that the link is in; nil for none.
-	FolderID *string
-	// Metadata is the caller's own data.
-	Metadata linkfield.Metadata
-	routing.Settings
-	// ArchivedAt is when a member archived the link. It continues to redirect.
-	ArchivedAt *time.Time
-	// StatsPublic makes the link's stats public.
-	StatsPublic bool
 	// CreatedBy is the account that created or claimed the link.
 	CreatedBy *string
 	CreatedAt time.Time
@@ -133,8 +119,6 @@ type Link struct {
 	// written; nil if it is the same. See Complete.
 	due    []dueState
 	stored *Link
-	// NewTags replace the link's tags when it is written; nil leaves them unchanged.
-	NewTags []string `bun:"-"`
 }
 
 // Kind returns Temporary for anonymous links.
@@ -164,9 +148,6 @@ func (l *Link) ShownCode() string {
 func (l *Link) RedirectsTo(url string) bool {
 	return urlnorm.Location(l.OriginalURL) == urlnorm.Location(url)
 }
-
-// Archived reports whether a member has archived the link.
-func (l *Link) Archived() bool { return l.ArchivedAt != nil }
 
 // IsHidden reports whether the short URL responds as if the link did not exist.
 func (l *Link) IsHidden(now time.Time) bool {

@@ -26,7 +26,7 @@ type ScheduledChange struct {
 	WorkspaceID string
 	// DueAt is when it takes effect.
 	DueAt time.Time
-	Patch linkfield.Patch
+	Patch linkfield.Change
 	// ActorID is the account or API key that scheduled it.
 	ActorID   string
 	CreatedAt time.Time
@@ -104,7 +104,7 @@ func (l *Link) setNextChange() {
 // of the link in the state at that instant. The caller has locked the link by Lock. It returns
 // QuotaExceeded, and the error of the first state that is not valid, or has a URL that is refused.
 func (s *Store) AddPending(
-	ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, patchOf func(then Link) (linkfield.Patch, error),
+	ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, patchOf func(then Link) (linkfield.Change, error),
 ) error {
 	if len(l.pending) >= maxPending {
 		return errs.New(errs.QuotaExceeded, "At most %d changes of a link can be pending. Cancel one first.",

@@ -8,6 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
@@ -52,8 +53,9 @@ func (s *Store) Purge(ctx context.Context, tx bun.Tx, links ...*Link) error {
 func scrub(l *Link, now time.Time) *Link {
 	h := &Link{
 		ID: l.ID, WorkspaceID: l.WorkspaceID, Code: l.Code, RootCode: l.RootCode, Strategy: l.Strategy,
-		CanonicalHash: l.CanonicalHash, Settings: routing.Settings{RedirectStatus: l.RedirectStatus},
-		CreatedAt: l.CreatedAt, UpdatedAt: now, DeletedAt: l.DeletedAt, EndedAt: l.EndedAt, PurgedAt: &now,
+		CanonicalHash: l.CanonicalHash,
+		Values:        linkfield.Values{Settings: routing.Settings{RedirectStatus: l.RedirectStatus}},
+		CreatedAt:     l.CreatedAt, UpdatedAt: now, DeletedAt: l.DeletedAt, EndedAt: l.EndedAt, PurgedAt: &now,
 		ClaimHash: l.ClaimHash,
 	}
 	if h.DeletedAt == nil {

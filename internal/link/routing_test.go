@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -25,14 +26,14 @@ func TestStore_RoutingTextsStay(t *testing.T) {
 			Rules: optional.Set([]*routing.Rule{rule}), UTM: optional.Set(&routing.UTM{Source: new(text)}),
 		}})
 		for _, title := range []string{"a", "b", "c"} {
-			b.Change(t, l, link.Change{Title: to(new(title))})
+			b.Change(t, l, linkfield.Change{Title: to(new(title))})
 			got := b.Reload(t, l).Routing
 			if *got.Rules[0].Name != text || *got.UTM.Source != text {
 				t.Fatalf("%q and %q, want %q", *got.Rules[0].Name, *got.UTM.Source, text)
 			}
 		}
 		change := &routing.Change{Query: optional.Set(&routing.Forwarding{Mode: routing.Add, Only: []string{"a\x00"}})}
-		_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
+		_, err := b.Edit.Update(t.Context(), b.Mine, linkfield.Change{ID: l.ID, Routing: optional.Set(change)})
 		e := errs.From(err)
 		if e == nil || e.Kind != errs.InvalidInput || strings.Join(e.Field, ".") != "routing.query.only.0" {
 			t.Errorf("U+0000: %v", err)
@@ -62,7 +63,7 @@ func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
 			}
 			l := b.Make(t,
 				creation.Input{URL: "https://example.com/own", Strategy: new(link.Random), Routing: split(test)})
-			b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
+			b.Change(t, l, linkfield.Change{Routing: optional.Set(&routing.Change{})})
 		}
 		test := &routing.Test{Visit: &routing.Sample{}, Location: new("https://example.com/c")}
 		_, _, err := b.Create(t.Context(), b.Mine, creation.Input{URL: "https://example.com/own", Routing: split(test)})
@@ -88,7 +89,7 @@ func TestStore_TestsFillPlaceholders(t *testing.T) {
 					EndedURL: optional.Set(new("https://example.com/ended?{code}@{host}")),
 					Tests:    optional.Set([]*routing.Test{test}),
 				}})
-		b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{})})
+		b.Change(t, l, linkfield.Change{Routing: optional.Set(&routing.Change{})})
 	})
 }
 
@@ -149,13 +150,13 @@ func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
 		b.Set(t, l, "disabled_at = ?", noon)
 		for _, change := range []*routing.Change{{EndedURL: optional.Set[*string](nil)}, nil} {
-			_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: optional.Set(change)})
+			_, err := b.Edit.Update(t.Context(), b.Mine, linkfield.Change{ID: l.ID, Routing: optional.Set(change)})
 			if e := errs.From(err); e == nil || e.Kind != errs.UnsafeURL ||
 				!slices.Equal(e.Field, []string{"routing"}) {
 				t.Errorf("%+v: %v", change, err)
 			}
 		}
-		b.Change(t, l, link.Change{Routing: optional.Set(&routing.Change{ForwardPath: optional.Set(new(true))})})
+		b.Change(t, l, linkfield.Change{Routing: optional.Set(&routing.Change{ForwardPath: optional.Set(new(true))})})
 		wanttest.Equal(t, []string{"example.com", "bad.example"}, b.Reload(t, l).Hosts(), "difference")
 	})
 }

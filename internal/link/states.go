@@ -21,17 +21,14 @@ func (c *ScheduledChange) Changes(tags []string) []*audit.FieldChange {
 
 // applyPatch changes the link as the patch says. The patch has been validated, so that it cannot
 // fail.
-func (l *Link) applyPatch(p *linkfield.Patch, now time.Time) {
+func (l *Link) applyPatch(p *linkfield.Change, now time.Time) {
 	before := l.OriginalURL
 	p.Apply(&l.OriginalURL, &l.Settings)
-	p.Title.Apply(&l.Title)
-	p.Note.Apply(&l.Note)
-	p.FolderID.Apply(&l.FolderID)
-	if p.Tags.Set {
-		l.NewTags = append([]string{}, p.Tags.To...)
+	for _, f := range linkfield.Fields {
+		_ = f.Set(&l.Values, p)
 	}
 	if l.OriginalURL != before {
-		_ = l.SetDestination(l.OriginalURL) // its URL is valid
+		_ = l.SetDestination(l.OriginalURL)
 		l.Check = Check{CheckAt: &now}
 	}
 }
@@ -88,7 +85,7 @@ func (s *Store) validStates(ctx context.Context, l *Link, isRoutingSame bool) ([
 // checkState validates a state that begins at an instant. The routing may be known to be valid; its
 // tests depend on the instant and on other fields.
 func (s *Store) checkState(l *Link, at time.Time, isRoutingKnown bool) error {
-	if err := l.check(); err != nil {
+	if err := linkfield.CheckPeriod(l.StartsAt, l.ExpiresAt); err != nil {
 		return err
 	}
 	if !isRoutingKnown {
@@ -147,5 +144,5 @@ func (s *Store) RefusePending(ctx context.Context, conn bun.IDB, l *Link) error 
 // EffectiveTags returns the tags of a link that Complete has applied changes to; ok is false if
 // they are as stored.
 func (l *Link) EffectiveTags() (tags []string, ok bool) {
-	return l.NewTags, l.stored != nil && l.NewTags != nil
+	return l.Tags, l.stored != nil && l.Tags != nil
 }

@@ -69,12 +69,12 @@ func TestStore_NotesAndTags(t *testing.T) {
 		if got := b.Tags(t, l); *l.Note != note || !cmp.Equal(got, []string{"Autumn", "spring"}) {
 			t.Errorf("note %q, tags %q", *l.Note, got)
 		}
-		l = b.Change(t, l, link.Change{Tags: to([]string{"winter"}), Archived: to(true)})
-		if got := b.Tags(t, l); !l.Archived() || *l.Note != note || !cmp.Equal(got, []string{"winter"}) {
+		l = b.Change(t, l, linkfield.Change{Tags: to([]string{"winter"}), Archived: to(true)})
+		if got := b.Tags(t, l); !l.Archived || *l.Note != note || !cmp.Equal(got, []string{"winter"}) {
 			t.Errorf("%+v, tags %q", l, got)
 		}
-		l = b.Change(t, l, link.Change{Note: to[*string](nil), Tags: to[[]string](nil), Archived: to(false)})
-		if got := b.Tags(t, l); l.Archived() || l.Note != nil || len(got) != 0 {
+		l = b.Change(t, l, linkfield.Change{Note: to[*string](nil), Tags: to[[]string](nil), Archived: to(false)})
+		if got := b.Tags(t, l); l.Archived || l.Note != nil || len(got) != 0 {
 			t.Errorf("%+v, tags %q", l, got)
 		}
 	})
@@ -187,8 +187,8 @@ func TestStore_CreateReturnsDueState(t *testing.T) {
 		const before, after = "https://example.com/a", "https://example.com/b"
 		l := b.Make(t, creation.Input{URL: before, CustomCode: new("promo")})
 		same := b.Make(t, creation.Input{URL: before})
-		b.Plan(t, l, time.Hour, link.Change{URL: to(after)})
-		b.Plan(t, same, time.Hour, link.Change{Title: to(new("due"))})
+		b.Plan(t, l, time.Hour, linkfield.Change{URL: to(after)})
+		b.Plan(t, same, time.Hour, linkfield.Change{Title: to(new("due"))})
 		b.Now = b.Now.Add(2 * time.Hour)
 		found, isNew := b.MakeOrFind(t, creation.Input{URL: after, CustomCode: new("promo")})
 		if isNew || found.ID != l.ID || found.OriginalURL != after {
@@ -209,8 +209,8 @@ func TestStore_ExplainAppliesPendingChanges(t *testing.T) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		target := "https://example.com/tried"
 		tried := &routing.Change{Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}})}
-		b.Plan(t, l, time.Hour, link.Change{URL: to("https://example.com/b")})
-		b.Plan(t, l, 2*time.Hour, link.Change{Routing: to(&routing.Change{
+		b.Plan(t, l, time.Hour, linkfield.Change{URL: to("https://example.com/b")})
+		b.Plan(t, l, 2*time.Hour, linkfield.Change{Routing: to(&routing.Change{
 			Rules: optional.Set([]*routing.Rule{}), EndedURL: optional.Set(new("https://example.com/ended"))})})
 		for _, c := range []struct {
 			in   time.Duration
@@ -238,14 +238,14 @@ func TestStore_ValidatesStatesWithinBounds(t *testing.T) {
 	b := setup(t, dbtest.MigratedSQLite(t))
 	l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 	ended := &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))}
-	b.Plan(t, l, time.Hour, link.Change{Routing: to(ended)})
+	b.Plan(t, l, time.Hour, linkfield.Change{Routing: to(ended)})
 	const corrupt = "UPDATE scheduled_changes SET patch = replace(patch, 'https://example.com/ended', 'no URL')"
 	if _, err := b.DB.ExecContext(db.AsSystem(t.Context()), corrupt); err != nil { // refused by today's rules
 		t.Fatal(err)
 	}
-	b.Change(t, l, link.Change{URL: to("https://example.com/b")})
+	b.Change(t, l, linkfield.Change{URL: to("https://example.com/b")})
 	other := &routing.Change{ForwardPath: optional.Set(new(true))}
-	_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Routing: to(other)})
+	_, err := b.Edit.Update(t.Context(), b.Mine, linkfield.Change{ID: l.ID, Routing: to(other)})
 	if !errs.Is(err, errs.InvalidURL) && !errs.Is(err, errs.InvalidInput) {
 		t.Errorf("another routing: %v", err)
 	}

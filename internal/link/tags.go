@@ -27,7 +27,7 @@ func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error 
 	var tags []tag
 	var stale []string
 	for _, r := range rows {
-		if r.NewTags != nil {
+		if r.Tags != nil {
 			stale = append(stale, r.ID)
 		}
 		tags = append(tags, r.tagRows()...)
@@ -68,7 +68,7 @@ func readTags(ctx context.Context, q *bun.SelectQuery, linkIDs []string) (map[st
 }
 
 func (l *Link) tagRows() (rows []tag) {
-	for _, name := range l.NewTags {
+	for _, name := range l.Tags {
 		rows = append(rows, tag{WorkspaceID: l.WorkspaceID, Tag: name, LinkID: l.ID})
 	}
 	return rows
@@ -90,12 +90,12 @@ func (s *Store) TagsOf(ctx context.Context, m workspace.Membership, linkIDs ...s
 	return readTags(ctx, s.DB.Recheck(s.DB.NewSelect(), "workspace_id", m.ID()), linkIDs)
 }
 
-// LoadTags loads the sorted tags of links into NewTags, unless these are known.
+// LoadTags loads the sorted tags of links, unless they are known.
 func LoadTags(ctx context.Context, conn bun.IDB, links ...*Link) error {
 	byID := map[string][]*Link{}
 	for _, l := range links {
-		if l.NewTags == nil {
-			byID[l.ID], l.NewTags = append(byID[l.ID], l), []string{}
+		if l.Tags == nil {
+			byID[l.ID], l.Tags = append(byID[l.ID], l), []string{}
 		}
 	}
 	if len(byID) == 0 {
@@ -107,7 +107,7 @@ func LoadTags(ctx context.Context, conn bun.IDB, links ...*Link) error {
 	}
 	for linkID, tags := range found {
 		for _, l := range byID[linkID] {
-			l.NewTags = tags
+			l.Tags = tags
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ type Version struct {
 // LinkRouting returns the routing of the version.
 func (v *Version) LinkRouting() *LinkRouting {
 	then := *v.Link
-	then.OriginalURL, then.Routing = v.URL, v.Routing
+	then.OriginalURL, then.Routing = v.OriginalURL, v.Routing
 	return then.LinkRouting()
 }
 

@@ -232,7 +232,7 @@ CREATE TABLE links (
     title TEXT, redirect_status INTEGER NOT NULL CHECK (redirect_status IN (301, 302, 307, 308)),
     starts_at TIMESTAMPTZ, expires_at TIMESTAMPTZ, created_by TEXT COLLATE "C" REFERENCES accounts (id),
     created_at TIMESTAMPTZ NOT NULL, updated_at TIMESTAMPTZ NOT NULL, deleted_at TIMESTAMPTZ, disabled_at TIMESTAMPTZ,
-    note TEXT, archived_at TIMESTAMPTZ, max_clicks BIGINT CHECK (max_clicks > 0),
+    note TEXT, archived BOOLEAN NOT NULL DEFAULT FALSE, max_clicks BIGINT CHECK (max_clicks > 0),
     ended_at TIMESTAMPTZ,  -- when it was deleted or, set by the clean-up job, when it expired
     purged_at TIMESTAMPTZ,  -- when all data but the columns that reserve the code was deleted
     claim_hash BYTEA,  -- SHA-256 of an anonymous link's claim token
@@ -267,7 +267,7 @@ CREATE UNIQUE INDEX links_by_external_id ON links (workspace_id, external_id) WH
 CREATE UNIQUE INDEX links_by_claim ON links (claim_hash) WHERE claim_hash IS NOT NULL;
 -- With the columns of common filters, so that neither skipping nor counting reads the links, and creation updates one
 -- index for all of them. SQLite needs purged_at too.
-CREATE INDEX links_of_workspace ON links (workspace_id, id, created_at, archived_at, deleted_at, disabled_at, purged_at,
+CREATE INDEX links_of_workspace ON links (workspace_id, id, created_at, archived, deleted_at, disabled_at, purged_at,
     created_by, host_key) WHERE purged_at IS NULL;
 CREATE INDEX links_by_title ON links (workspace_id, title_key, id) WHERE purged_at IS NULL;
 CREATE INDEX links_by_update ON links (workspace_id, updated_at, id) WHERE purged_at IS NULL;

@@ -77,3 +77,13 @@ ALTER TABLE click_totals ADD COLUMN _outage BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE click_logs ADD COLUMN _alive_at TIMESTAMPTZ;
 ALTER TABLE click_logs ADD COLUMN _has_redis BOOLEAN NOT NULL DEFAULT FALSE;
 CREATE INDEX click_logs_by_report ON click_logs (_alive_at);
+
+-- When a link was archived is not shown.
+ALTER TABLE links ADD COLUMN archived BOOLEAN NOT NULL DEFAULT FALSE;
+SET LOCAL ROLE linkforge_system;
+UPDATE links SET archived = TRUE WHERE archived_at IS NOT NULL;
+RESET ROLE;
+DROP INDEX links_of_workspace;
+ALTER TABLE links DROP COLUMN archived_at;
+CREATE INDEX links_of_workspace ON links (workspace_id, id, created_at, archived, deleted_at, disabled_at, purged_at,
+    created_by, host_key) WHERE purged_at IS NULL;

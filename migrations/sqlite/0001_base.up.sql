@@ -138,8 +138,9 @@ CREATE TABLE links (
     original_url TEXT NOT NULL, canonical_url TEXT NOT NULL, canonical_hash BLOB NOT NULL, title TEXT,
     redirect_status INTEGER NOT NULL CHECK (redirect_status IN (301, 302, 307, 308)), starts_at TEXT, expires_at TEXT,
     created_by TEXT REFERENCES accounts (id), created_at TEXT NOT NULL, updated_at TEXT NOT NULL, deleted_at TEXT,
-    disabled_at TEXT, note TEXT, archived_at TEXT, max_clicks INTEGER CHECK (max_clicks > 0), ended_at TEXT,
-    purged_at TEXT, claim_hash BLOB, title_key TEXT NOT NULL DEFAULT '', search TEXT NOT NULL DEFAULT '',
+    disabled_at TEXT, note TEXT, archived INTEGER NOT NULL DEFAULT FALSE,
+    max_clicks INTEGER CHECK (max_clicks > 0), ended_at TEXT, purged_at TEXT, claim_hash BLOB,
+    title_key TEXT NOT NULL DEFAULT '', search TEXT NOT NULL DEFAULT '',
     destination_status INTEGER, last_checked_at TEXT, check_at TEXT, check_failures INTEGER NOT NULL DEFAULT 0,
     stats_public INTEGER NOT NULL DEFAULT FALSE, routing TEXT, version INTEGER NOT NULL DEFAULT 1,
     version_cause TEXT NOT NULL DEFAULT 'CREATED', version_actor TEXT NOT NULL DEFAULT '', version_operation TEXT,
@@ -154,7 +155,7 @@ CREATE UNIQUE INDEX links_by_code_key ON links (workspace_id, code_key) WHERE co
 CREATE UNIQUE INDEX links_by_canonical ON links (workspace_id, canonical_hash) WHERE strategy = 'DETERMINISTIC';
 CREATE UNIQUE INDEX links_by_external_id ON links (workspace_id, external_id) WHERE external_id IS NOT NULL;
 CREATE UNIQUE INDEX links_by_claim ON links (claim_hash) WHERE claim_hash IS NOT NULL;
-CREATE INDEX links_of_workspace ON links (workspace_id, id, created_at, archived_at, deleted_at, disabled_at, purged_at,
+CREATE INDEX links_of_workspace ON links (workspace_id, id, created_at, archived, deleted_at, disabled_at, purged_at,
     created_by, host_key) WHERE purged_at IS NULL;
 CREATE INDEX links_by_title ON links (workspace_id, title_key, id) WHERE purged_at IS NULL;
 CREATE INDEX links_by_update ON links (workspace_id, updated_at, id) WHERE purged_at IS NULL;

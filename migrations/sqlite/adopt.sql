@@ -52,3 +52,11 @@ CREATE INDEX click_logs_by_report ON click_logs (_alive_at);
 ALTER TABLE totp ADD COLUMN used_steps TEXT NOT NULL DEFAULT '';
 UPDATE totp SET used_steps = CAST(last_step AS TEXT);
 ALTER TABLE totp DROP COLUMN last_step;
+
+-- When a link was archived is not shown.
+ALTER TABLE links ADD COLUMN archived INTEGER NOT NULL DEFAULT FALSE;
+UPDATE links SET archived = TRUE WHERE archived_at IS NOT NULL;
+DROP INDEX links_of_workspace;
+ALTER TABLE links DROP COLUMN archived_at;
+CREATE INDEX links_of_workspace ON links (workspace_id, id, created_at, archived, deleted_at, disabled_at, purged_at,
+    created_by, host_key) WHERE purged_at IS NULL;

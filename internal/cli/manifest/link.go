@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,15 +97,17 @@ func (l *Link) normalize(owner string) (err error) {
 	if l.Tags, err = linkfield.CheckTags(l.Tags); err != nil {
 		return err
 	}
-	if l.StartsAt, l.ExpiresAt = instant(l.StartsAt), instant(l.ExpiresAt); l.StartsAt != nil && l.ExpiresAt != nil &&
-		!l.StartsAt.Before(*l.ExpiresAt) {
-		return errs.New(errs.InvalidInput, "startsAt must be before expiresAt.").At("startsAt")
+	l.StartsAt, l.ExpiresAt = instant(l.StartsAt), instant(l.ExpiresAt)
+	if err := linkfield.CheckPeriod(l.StartsAt, l.ExpiresAt); err != nil {
+		return err
 	}
-	if status := l.RedirectStatus; status != nil && !slices.Contains([]int{301, 302, 307, 308}, *status) {
-		return errs.New(errs.InvalidInput, "redirectStatus must be 301, 302, 307 or 308.").At("redirectStatus")
+	if l.RedirectStatus != nil {
+		if _, err := linkfield.CheckRedirectStatus(*l.RedirectStatus); err != nil {
+			return err
+		}
 	}
-	if l.MaxClicks != nil && *l.MaxClicks < 1 {
-		return errs.New(errs.InvalidInput, "maxClicks must be at least 1.").At("maxClicks")
+	if _, err := linkfield.CheckMaxClicks(l.MaxClicks); err != nil {
+		return err
 	}
 	if err := l.normalizeMetadata(owner); err != nil {
 		return err
@@ -249,31 +252,24 @@ type field struct {
 
 // fields returns the fields by their names in the API. The password of a gate is not among them.
 func (l *Link) fields() []field {
-	r, gate := l.Routing, l.Routing.Gate
-	if gate != nil {
-		if gate = (&Gate{Notice: gate.Notice, Confirm: gate.Confirm}); *gate == (Gate{}) {
-			gate = nil
+	routed := *l.Routing
+	if gate := optional.Value(routed.Gate); gate.Notice == nil && !gate.Confirm {
+		routed.Gate = nil
+	} else {
+		routed.Gate = &Gate{Notice: gate.Notice, Confirm: gate.Confirm}
+	}
+	return append(fieldsOf(l, ""), fieldsOf(&routed, "routing.")...)
+}
+
+// fieldsOf returns the fields of a struct in their order, but for the key and the routing of a link.
+func fieldsOf(pointer any, prefix string) (all []field) {
+	value := reflect.ValueOf(pointer).Elem()
+	for _, f := range reflect.VisibleFields(value.Type()) {
+		if name := f.Tag.Get("json"); name != "key" && name != "routing" {
+			all = append(all, field{prefix + name, encode(value.FieldByIndex(f.Index).Interface())})
 		}
 	}
-	all := []struct {
-		name  string
-		value any
-	}{
-		{"url", l.URL}, {"strategy", l.Strategy}, {"code", l.CustomCode}, {"domainId", l.DomainID}, {"title",
-			l.Title}, {"note", l.Note}, {"tags", l.Tags}, {"folderId", l.FolderID}, {"startsAt", l.StartsAt},
-		{"expiresAt", l.ExpiresAt}, {"maxClicks", l.MaxClicks}, {"redirectStatus", l.RedirectStatus}, {"archived",
-			l.Archived},
-		{"statsPublic", l.StatsPublic}, {"metadata", l.Metadata}, {"routing.rules", r.Rules}, {"routing.query",
-			r.Query},
-		{"routing.forwardPath", r.ForwardPath}, {"routing.utm", r.UTM}, {"routing.pendingUrl", r.PendingURL},
-		{"routing.endedUrl", r.EndedURL}, {"routing.card", r.Card}, {"routing.gate", gate}, {"routing.bots", r.Bots},
-		{"routing.qrSources", r.QRSources}, {"routing.tests", r.Tests},
-	}
-	fields := make([]field, 0, len(all))
-	for _, f := range all {
-		fields = append(fields, field{f.name, encode(f.value)})
-	}
-	return fields
+	return all
 }
 
 const null = "null"

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -166,28 +166,13 @@ func (p *proposal) reuse(l *link.Link) decision {
 // differences returns the given fields that an existing link has otherwise. Its tags are loaded if
 // some are given.
 func (p *proposal) differences(l *link.Link) (all []check.Difference) {
-	in, d := p.in, p.draft
-	for _, f := range []struct {
-		name                       string
-		isGiven, isSame, restricts bool
-	}{
-		{"startsAt", in.StartsAt != nil, link.SameInstant(d.StartsAt, l.StartsAt), true},
-		{"expiresAt", in.ExpiresAt != nil, link.SameInstant(d.ExpiresAt, l.ExpiresAt), true},
-		{"maxClicks", in.MaxClicks != nil, optional.Equal(d.MaxClicks, l.MaxClicks), true},
-		{"title", in.Title != nil, optional.Equal(d.Title, l.Title), false},
-		{"note", in.Note != nil, optional.Equal(d.Note, l.Note), false},
-		{"tags", in.Tags != nil, slices.Equal(d.NewTags, l.NewTags), false},
-		{"folderId", in.FolderID != nil, optional.Equal(d.FolderID, l.FolderID), false},
-		{"metadata", in.Metadata != nil, d.Metadata == l.Metadata, false},
-		{"archived", in.Archived != nil, d.Archived() == l.Archived(), false},
-		{"statsPublic", in.StatsPublic != nil, d.StatsPublic == l.StatsPublic, false},
-		{"redirectStatus", in.RedirectStatus != nil, d.RedirectStatus == l.RedirectStatus, false},
-	} {
-		if f.isGiven && !f.isSame {
-			all = append(all, check.Difference{Path: []string{f.name}, Restricts: f.restricts})
+	given := p.in.fields()
+	for _, f := range linkfield.Fields {
+		if f.IsSet(&given) && f.Name != "externalId" && !f.IsSame(&p.draft.Values, &l.Values) {
+			all = append(all, check.Difference{Path: []string{f.Name}, Restricts: f.Restricts})
 		}
 	}
-	return append(all, check.Differences(in.Routing, d.Routing, l.Routing)...)
+	return append(all, check.Differences(p.in.Routing, p.draft.Routing, l.Routing)...)
 }
 
 // dropped returns the restrictions of a deleted link that the draft which revives it does not have.

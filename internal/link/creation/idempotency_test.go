@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -30,7 +31,7 @@ func TestIdempotencyKey_ReturnsTheSavedResults(t *testing.T) {
 			{URL: "https://example.com/b"}}
 		first := must.Value(b.keyed(t, "key", in...))(t)
 		title := "later"
-		b.Change(t, first[0].Link, link.Change{Title: to(&title)})
+		b.Change(t, first[0].Link, linkfield.Change{Title: to(&title)})
 		again := must.Value(b.keyed(t, "key", in...))(t)
 		if diff := cmp.Diff(outcomes(first), outcomes(again)); diff != "" {
 			t.Errorf("(-first +again):\n%s", diff)

@@ -72,27 +72,39 @@ func (in *Input) draft(m workspace.Membership, now time.Time, isImported bool) (
 	if isImported {
 		l.VersionCause = link.CauseImported
 	}
-	l.RedirectStatus = optional.Or(in.RedirectStatus, m.Workspace().DefaultRedirectStatus)
+	l.RedirectStatus = m.Workspace().DefaultRedirectStatus
+	l.Tags = []string{}
 	l.Routing = m.Workspace().RoutingDefaults
 	if err := l.SetDestination(in.URL); err != nil {
 		return nil, err
 	}
-	fields := link.Change{
-		Title: optional.Set(in.Title), Note: optional.Set(in.Note), Tags: optional.Set(in.Tags),
-		FolderID: optional.Set(in.FolderID),
-		StartsAt: optional.Set(in.StartsAt), ExpiresAt: optional.Set(in.ExpiresAt),
-		MaxClicks: optional.Set(in.MaxClicks),
-		Archived:  optional.Set(optional.Value(in.Archived)), StatsPublic: optional.Set(optional.Value(in.StatsPublic)),
-		ExternalID: optional.Set(in.ExternalID), Metadata: optional.Set(in.Metadata),
-		KeepsPast: isImported,
-	}
-	if err := fields.SetFields(l, now); err != nil {
+	fields := in.fields()
+	fields.KeepsPast = isImported
+	if err := l.SetFields(&fields, now); err != nil {
 		return nil, err
 	}
 	if in.Routing == nil {
 		return l, nil
 	}
 	return l, l.ChangeRouting(in.Routing)
+}
+
+// fields returns the given fields, except the URL and the routing.
+func (in *Input) fields() linkfield.Change {
+	return linkfield.Change{
+		Title: given(in.Title), Note: given(in.Note), FolderID: given(in.FolderID), ExternalID: given(in.ExternalID),
+		StartsAt: given(in.StartsAt), ExpiresAt: given(in.ExpiresAt), MaxClicks: given(in.MaxClicks),
+		Tags:           optional.Edit[[]string]{Set: in.Tags != nil, To: in.Tags},
+		Metadata:       optional.Edit[[]*linkfield.Pair]{Set: in.Metadata != nil, To: in.Metadata},
+		RedirectStatus: givenValue(in.RedirectStatus), Archived: givenValue(in.Archived),
+		StatsPublic: givenValue(in.StatsPublic),
+	}
+}
+
+func given[T any](value *T) optional.Edit[*T] { return optional.Edit[*T]{Set: value != nil, To: value} }
+
+func givenValue[T any](value *T) optional.Edit[T] {
+	return optional.Edit[T]{Set: value != nil, To: optional.Value(value)}
 }
 
 func (in *Input) strategy(m workspace.Membership) link.Strategy {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -90,11 +91,11 @@ func TestDestinationHosts_AreCompared(t *testing.T) {
 		}
 		for name, err := range map[string]error{
 			"update": func() error {
-				_, err := b.Edit.Update(t.Context(), key, link.Change{ID: l.ID, URL: to(evil)})
+				_, err := b.Edit.Update(t.Context(), key, linkfield.Change{ID: l.ID, URL: to(evil)})
 				return err
 			}(),
 			"routing": func() error {
-				_, err := b.Edit.Update(t.Context(), key, link.Change{ID: l.ID, Routing: to(rules(evil))})
+				_, err := b.Edit.Update(t.Context(), key, linkfield.Change{ID: l.ID, Routing: to(rules(evil))})
 				return err
 			}(),
 			"create": func() error {
@@ -110,7 +111,7 @@ func TestDestinationHosts_AreCompared(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := b.Edit.Update(t.Context(), key, link.Change{ID: l.ID, Title: to(new("kept"))}); err != nil {
+		if _, err := b.Edit.Update(t.Context(), key, linkfield.Change{ID: l.ID, Title: to(new("kept"))}); err != nil {
 			t.Errorf("a change without a destination: %v", err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -233,7 +234,7 @@ func TestStore_SetsAPasswordInOneTurn(t *testing.T) {
 		names := map[string]string{}
 		for i, text := range []string{"password 1", "password 1", "password 2", "password 1"} {
 			l := must.Value(b.Edit.Update(t.Context(), b.Mine,
-				link.Change{ID: l.ID, Routing: optional.Set(withPassword(text))}))(t)
+				linkfield.Change{ID: l.ID, Routing: optional.Set(withPassword(text))}))(t)
 			name, isSame := l.Routing.Gate.PasswordID, i == 1
 			if (names[name] == text) != isSame || *l.PasswordHash != "#"+text || passwords.hashed != i+1 {
 				t.Errorf("%d: %s has the name %s, after %v, in %d turns", i, text, name, names, passwords.hashed)
@@ -371,7 +372,8 @@ func TestEqual_RevivesOnlyTheURL(t *testing.T) {
 	must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 	lock.change = func() {
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
-		must.Value(b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, URL: to("https://example.com/after")}))(t)
+		must.Value(b.Edit.Update(t.Context(), b.Mine,
+			linkfield.Change{ID: l.ID, URL: to("https://example.com/after")}))(t)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 	}
 	lock.isArmed.Store(true)

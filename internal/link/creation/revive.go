@@ -85,14 +85,12 @@ func (f *facts) update(l *link.Link) {
 
 // reviveAs gives a deleted link the fields of the draft. A purged link has no redirects that count.
 func (b *batch) reviveAs(l, draft *link.Link) {
+	externalID := l.ExternalID
 	if l.PurgedAt != nil {
-		l.Granted, l.CreatedBy, l.ExternalID = 0, draft.CreatedBy, draft.ExternalID
+		l.Granted, l.CreatedBy, externalID = 0, draft.CreatedBy, draft.ExternalID
 	}
-	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
-	l.Title, l.Note, l.NewTags = draft.Title, draft.Note, draft.NewTags
-	l.FolderID = draft.FolderID
-	l.ArchivedAt, l.StatsPublic = draft.ArchivedAt, draft.StatsPublic
-	l.Settings, l.Metadata = draft.Settings, draft.Metadata
+	l.Values, l.CanonicalURL = draft.Values, draft.CanonicalURL
+	l.ExternalID = externalID
 	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt
 	l.AssignCodeKey()
 	l.Touch(b.now)

@@ -28,7 +28,7 @@ type Upsert struct {
 	DomainID   *string
 	// Fields are all other fields. Unset ones stay, or have the defaults of a new link. ID, URL,
 	// ExternalID and Seen are not used.
-	Fields link.Change
+	Fields linkfield.Change
 }
 
 // UpsertOutcome is the effect of an upsert.
@@ -231,7 +231,7 @@ func (b *batch) draftUpsert(it *item) error {
 		return nil
 	}
 	fields := &it.upsert.Fields
-	if err := fields.SetFields(it.draft, b.now); err != nil {
+	if err := it.draft.SetFields(fields, b.now); err != nil {
 		return err
 	}
 	it.draft.UpdatedAt = it.draft.CreatedAt

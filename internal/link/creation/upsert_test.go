@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -47,25 +48,25 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 			in   Upsert
 			want string
 		}{
-			{"new", Upsert{URL: url, Fields: link.Change{Title: to(new("one")), Tags: to([]string{"b", "a"}),
+			{"new", Upsert{URL: url, Fields: linkfield.Change{Title: to(new("one")), Tags: to([]string{"b", "a"}),
 				Metadata: to(pairs("k", "v")), ExpiresAt: to(&soon), Archived: to(true), StatsPublic: to(true),
 				Routing: rules("https://example.com/r")}}, "CREATED"},
-			{"equal", Upsert{URL: url, Fields: link.Change{Title: to(new("one")), Tags: to([]string{"a", "b"}),
+			{"equal", Upsert{URL: url, Fields: linkfield.Change{Title: to(new("one")), Tags: to([]string{"a", "b"}),
 				Metadata: to(pairs("k", "v")), ExpiresAt: to(&soon), Archived: to(true), StatsPublic: to(true),
 				Routing: rules("https://example.com/r")}}, "UNCHANGED"},
 			{"nothing given", Upsert{URL: url}, "UNCHANGED"},
-			{"other tags", Upsert{URL: url, Fields: link.Change{Tags: to([]string{"a"})}}, "UPDATED"},
-			{"other metadata", Upsert{URL: url, Fields: link.Change{Metadata: to(pairs("k", "w"))}}, "UPDATED"},
-			{"other routing", Upsert{URL: url, Fields: link.Change{Routing: rules("https://example.com/s")}},
+			{"other tags", Upsert{URL: url, Fields: linkfield.Change{Tags: to([]string{"a"})}}, "UPDATED"},
+			{"other metadata", Upsert{URL: url, Fields: linkfield.Change{Metadata: to(pairs("k", "w"))}}, "UPDATED"},
+			{"other routing", Upsert{URL: url, Fields: linkfield.Change{Routing: rules("https://example.com/s")}},
 				"UPDATED"},
-			{"no routing", Upsert{URL: url, Fields: link.Change{Routing: to[*routing.Change](nil)}}, "UPDATED"},
+			{"no routing", Upsert{URL: url, Fields: linkfield.Change{Routing: to[*routing.Change](nil)}}, "UPDATED"},
 			{"other URL", Upsert{URL: "https://example.com/b"}, "UPDATED"},
 			{"other spelling", Upsert{URL: "https://EXAMPLE.com/b"}, "UPDATED"},
 			{"bad URL", Upsert{URL: "ftp://example.com"}, "INVALID_URL"},
 			{"circular URL", Upsert{URL: "http://sho.rt/x"}, "UNSAFE_URL"},
-			{"bad title", Upsert{URL: "https://EXAMPLE.com/b", Fields: link.Change{Title: to(new("a\x00"))}},
+			{"bad title", Upsert{URL: "https://EXAMPLE.com/b", Fields: linkfield.Change{Title: to(new("a\x00"))}},
 				"INVALID_INPUT"},
-			{"in the past", Upsert{URL: "https://EXAMPLE.com/b", Fields: link.Change{ExpiresAt: to(&past)}},
+			{"in the past", Upsert{URL: "https://EXAMPLE.com/b", Fields: linkfield.Change{ExpiresAt: to(&past)}},
 				"INVALID_INPUT"},
 			{"another strategy", Upsert{URL: "https://EXAMPLE.com/b", Strategy: new(link.Counter)}, "IMMUTABLE"},
 			{"the strategy", Upsert{URL: "https://EXAMPLE.com/b", Strategy: new(link.Random)}, "UNCHANGED"},
@@ -88,7 +89,7 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 			}
 		}
 		b.Now = b.Now.Add(2 * time.Hour) // it has expired
-		same := Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b", Fields: link.Change{ExpiresAt: to(&soon)}}
+		same := Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b", Fields: linkfield.Change{ExpiresAt: to(&soon)}}
 		if _, outcome := b.upsertLink(t, same); outcome != "UNCHANGED" {
 			t.Errorf("an expired link: %s", outcome)
 		}
@@ -157,10 +158,10 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 		b.create(t, Input{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("b")})
 		in := func() []*Upsert {
 			return []*Upsert{
-				{ExternalID: "b", URL: "https://example.com/b", Fields: link.Change{Title: to(new("b"))}},
+				{ExternalID: "b", URL: "https://example.com/b", Fields: linkfield.Change{Title: to(new("b"))}},
 				{ExternalID: "c", URL: "https://example.com/b"},
 				{ExternalID: "bad", URL: "ftp://example.com"},
-				{ExternalID: "a", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}},
+				{ExternalID: "a", URL: "https://example.com/a", Fields: linkfield.Change{Title: to(new("a"))}},
 				{ExternalID: "d", URL: "https://example.com/d", Strategy: new(link.Deterministic)},
 				{ExternalID: "e", URL: "https://example.com/d", Strategy: new(link.Deterministic)},
 				{ExternalID: "\n", URL: "https://example.com/d"},
@@ -205,7 +206,7 @@ func TestStore_UpsertsRace(t *testing.T) {
 		b := setup(t, d)
 		other := NewStore(b.config)
 		got := linktest.AtOnce(n, func(i int) string {
-			u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: link.Change{Title: to(new("a"))}}
+			u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: linkfield.Change{Title: to(new("a"))}}
 			one, err := []*Store{b.Store, other}[i%2].Upsert(t.Context(), b.Mine, u)
 			return string(one.Outcome) + kindOf(err)
 		})
@@ -228,7 +229,7 @@ func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
 		b.Now = noon.Add(linktest.Tombstones)
 		b.PurgeEnded(t)
 		starts, expires := b.Now.Add(time.Hour), b.Now.Add(2*time.Hour)
-		fields := link.Change{
+		fields := linkfield.Change{
 			Title: to(new("title")), Note: to(new("note")), Tags: to([]string{"tag"}), StartsAt: to(&starts),
 			ExpiresAt: to(&expires), MaxClicks: to(new(int64(5))), RedirectStatus: to(301), Archived: to(true),
 			StatsPublic: to(true), Metadata: to(pairs("k", "v")),
@@ -242,7 +243,7 @@ func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
 				t.Fatalf("%s is %s", url, l.ID)
 			}
 			state := must.Value(b.History.Versions(t.Context(), b.Reload(t, l), 1, ""))(t).Items[0].Snapshot
-			state.URL, state.ExternalID = "", nil
+			state.OriginalURL, state.ExternalID = "", nil
 			states[url] = state
 		}
 		if diff := cmp.Diff(states["https://example.com/new"], states["https://example.com/purged"]); diff != "" {

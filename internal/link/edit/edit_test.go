@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/link/moderation"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -95,16 +96,17 @@ func (b *bundle) granted(t *testing.T, l *link.Link) int64 {
 
 func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		var changes []link.Change
+		var changes []linkfield.Change
 		var ids []string
 		for _, r := range b.MakeMany(t, link.SkipFailed, urls(0, 50)...) {
 			title := "title of " + r.Link.OriginalURL
-			changes = append(changes, link.Change{ID: r.Link.ID, Title: to(&title), Tags: to([]string{r.Link.Code})})
+			changes = append(changes,
+				linkfield.Change{ID: r.Link.ID, Title: to(&title), Tags: to([]string{r.Link.Code})})
 			ids = append(ids, r.Link.ID)
 		}
 		theirs, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/theirs"})
 		must.NoError(t, err)
-		bad := []link.Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)},
+		bad := []linkfield.Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)},
 			{ID: "x\x00"}}
 		results, err := b.Edit.UpdateMany(t.Context(), b.Mine, slices.Concat(changes, bad), link.AllOrNothing)
 		if err != nil ||
@@ -116,7 +118,7 @@ func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 			t.Errorf("nothing was to be done: %+v, %v", l, err)
 		}
 		// A link that is named twice is changed twice.
-		changes = append(changes, link.Change{ID: ids[7], RedirectStatus: to(307)}, bad[1])
+		changes = append(changes, linkfield.Change{ID: ids[7], RedirectStatus: to(307)}, bad[1])
 		results, err = b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed)
 		if err != nil || !cmp.Equal(outcomes(results)[49:], []string{"there", "there", "INVALID_INPUT"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
@@ -150,21 +152,22 @@ func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		b.Follow(t, l, 3)
 		four, three := int64(4), int64(3)
-		if l = b.Change(t, l, link.Change{MaxClicks: to(&four)}); l.Status(b.Now) != routing.Active || l.Granted != 3 {
+		l = b.Change(t, l, linkfield.Change{MaxClicks: to(&four)})
+		if l.Status(b.Now) != routing.Active || l.Granted != 3 {
 			t.Errorf("%d granted, %s", l.Granted, l.Status(b.Now))
 		}
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
 		b.giveBack(t, l)
 		b.grant(t, l, 1)
-		if l = b.Change(t, l, link.Change{MaxClicks: to(&three)}); l.Status(b.Now) != routing.Exhausted {
+		if l = b.Change(t, l, linkfield.Change{MaxClicks: to(&three)}); l.Status(b.Now) != routing.Exhausted {
 			t.Errorf("with fewer allowed: %s", l.Status(b.Now))
 		}
-		b.Change(t, l, link.Change{MaxClicks: to(new(int64(6)))}) // grants count although no click was recorded
+		b.Change(t, l, linkfield.Change{MaxClicks: to(new(int64(6)))}) // grants count although no click was recorded
 		b.grant(t, l, 1)
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
-		if l = b.Change(t, l, link.Change{MaxClicks: to[*int64](nil)}); l.Status(b.Now) != routing.Active {
+		if l = b.Change(t, l, linkfield.Change{MaxClicks: to[*int64](nil)}); l.Status(b.Now) != routing.Active {
 			t.Errorf("with any number allowed: %s", l.Status(b.Now))
 		}
 		b.grant(t, l, 1)
@@ -182,7 +185,7 @@ func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 		five := int64(5)
 		edited := b.Make(t, creation.Input{URL: "https://example.com/edited"})
 		click(edited)
-		if got := b.Change(t, edited, link.Change{MaxClicks: to(&five)}); got.Granted != 1 {
+		if got := b.Change(t, edited, linkfield.Change{MaxClicks: to(&five)}); got.Granted != 1 {
 			t.Errorf("%d granted, want the one that was answered", got.Granted)
 		}
 		revived := b.Make(t, creation.Input{URL: "https://example.com/revived"})
@@ -214,14 +217,14 @@ func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 		stuck := &stuckClicks{Clicks: b.Clicks}
 		b.Links.Clicks = stuck
 		l := b.Make(t, creation.Input{URL: "https://example.com/"})
-		b.Change(t, l, link.Change{MaxClicks: to[*int64](nil)})
+		b.Change(t, l, linkfield.Change{MaxClicks: to[*int64](nil)})
 		must.Value(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil))(t)
 		if n := stuck.flushes.Load(); n != 0 {
 			t.Errorf("clicks were awaited %d times without a maximum", n)
 		}
-		b.Change(t, l, link.Change{MaxClicks: to(new(int64(5)))})
+		b.Change(t, l, linkfield.Change{MaxClicks: to(new(int64(5)))})
 		operation := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine,
-			[]link.Change{{ID: l.ID, MaxClicks: to[*int64](nil)}}, link.SkipFailed))(t)
+			[]linkfield.Change{{ID: l.ID, MaxClicks: to[*int64](nil)}}, link.SkipFailed))(t)
 		must.Value(b.Edit.RevertOperation(t.Context(), b.Mine, *link.OperationOf(operation)))(t)
 		b.Make(t, creation.Input{URL: "https://example.com/new", MaxClicks: new(int64(5))})
 		if l = b.Reload(t, l); l.MaxClicks == nil || stuck.flushes.Load() != 3 {
@@ -266,10 +269,10 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 		for i := range 60 {
 			in = append(in, &creation.Input{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(link.Random)})
 		}
-		var changes []link.Change
+		var changes []linkfield.Change
 		hundred := int64(100)
 		for i, r := range b.MakeMany(t, link.SkipFailed, in...) {
-			changes = append(changes, link.Change{
+			changes = append(changes, linkfield.Change{
 				ID: r.Link.ID, URL: to(fmt.Sprintf("https://host-%d.example.com/", i)), MaxClicks: to(&hundred),
 				Tags: to([]string{"a", "b"}),
 			})
@@ -287,7 +290,7 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		in := &creation.Upsert{ExternalID: "a", URL: "https://example.com/", Strategy: new(link.Deterministic),
-			Fields: link.Change{MaxClicks: to(new(int64(1)))}}
+			Fields: linkfield.Change{MaxClicks: to(new(int64(1)))}}
 		l := must.Value(b.Upsert(t.Context(), b.Mine, in))(t).Link
 		b.grant(t, l, 1)
 		at := must.Value(b.Resolver.ParseShortURL(b.ShortURL(l)))(t)
@@ -314,10 +317,10 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 				return u.Link, err
 			},
 			"Update": func() (*link.Link, error) {
-				return b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Title: to(new("new"))})
+				return b.Edit.Update(t.Context(), b.Mine, linkfield.Change{ID: l.ID, Title: to(new("new"))})
 			},
 			"a due change": func() (*link.Link, error) {
-				b.Plan(t, l, time.Minute, link.Change{Note: to(new("due"))})
+				b.Plan(t, l, time.Minute, linkfield.Change{Note: to(new("due"))})
 				b.Now = b.Now.Add(time.Minute)
 				return b.Get(t.Context(), b.Mine, l.ID)
 			},
@@ -342,9 +345,9 @@ func TestEvents_HaveTheOrderOfVersions(t *testing.T) {
 		for caller := range 4 {
 			callers.Go(func() {
 				for i := range 30 {
-					var changes []link.Change
+					var changes []linkfield.Change
 					for _, n := range rand.Perm(len(ids))[:1+rand.IntN(len(ids)/2)] {
-						changes = append(changes, link.Change{ID: ids[n], Title: to(new(fmt.Sprint(caller, i)))})
+						changes = append(changes, linkfield.Change{ID: ids[n], Title: to(new(fmt.Sprint(caller, i)))})
 					}
 					if _, err := b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed); err != nil {
 						t.Error(err)

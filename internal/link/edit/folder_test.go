@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -47,14 +48,14 @@ func TestFolders_HaveLinks(t *testing.T) {
 		created := b.Make(t, creation.Input{URL: "https://example.com/created", FolderID: &f.ID})
 		upserted := must.Value(b.Upsert(t.Context(), b.Mine,
 			&creation.Upsert{ExternalID: "1", URL: "https://example.com/upserted",
-				Fields: link.Change{FolderID: to(&f.ID)}}))(t).Link
+				Fields: linkfield.Change{FolderID: to(&f.ID)}}))(t).Link
 		moved := b.Make(t, creation.Input{URL: "https://example.com/moved"})
-		b.Change(t, moved, link.Change{FolderID: to(&f.ID)})
+		b.Change(t, moved, linkfield.Change{FolderID: to(&f.ID)})
 		revived := b.Make(t, creation.Input{URL: "https://example.com/revived"})
 		b.Remove(t, revived.ID)
 		b.Make(t, creation.Input{URL: "https://example.com/revived", FolderID: &f.ID})
 		planned := b.Make(t, creation.Input{URL: "https://example.com/planned"})
-		b.Plan(t, planned, time.Hour, link.Change{FolderID: to(&f.ID)})
+		b.Plan(t, planned, time.Hour, linkfield.Change{FolderID: to(&f.ID)})
 		b.Now = b.Now.Add(2 * time.Hour)
 		b.ApplyDue(t)
 		for _, l := range []*link.Link{created, upserted, moved, revived, planned} {
@@ -72,14 +73,15 @@ func TestFolders_HaveLinks(t *testing.T) {
 				t.Errorf("creating in %q: %v", bad, err)
 			}
 			linktest.Refused(
-				b.Edit.Update(t.Context(), b.Mine, link.Change{ID: moved.ID, FolderID: to(&bad)}),
+				b.Edit.Update(t.Context(), b.Mine, linkfield.Change{ID: moved.ID, FolderID: to(&bad)}),
 			)(t, errs.NotFound, "moving to %q", bad)
 			if _, err := b.Upsert(t.Context(), b.Mine, &creation.Upsert{ExternalID: "1", URL: upserted.OriginalURL,
-				Fields: link.Change{FolderID: to(&bad)}}); !errs.Is(err, errs.NotFound) {
+				Fields: linkfield.Change{FolderID: to(&bad)}}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("an upsert into %q: %v", bad, err)
 			}
 			linktest.Refused(
-				b.Schedule.Add(t.Context(), b.Mine, moved.ID, b.Now.Add(time.Hour), link.Change{FolderID: to(&bad)}),
+				b.Schedule.Add(t.Context(), b.Mine, moved.ID, b.Now.Add(time.Hour),
+					linkfield.Change{FolderID: to(&bad)}),
 			)(t, errs.NotFound, "planning to move to %q", bad)
 		}
 		results := must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: []*creation.Input{
@@ -115,8 +117,8 @@ func TestDeleteFolder_KeepsLinks(t *testing.T) {
 		}
 		reverted, planned, gone := links[0], links[1], links[2]
 		b.Remove(t, gone.ID)
-		b.Plan(t, planned, time.Hour, link.Change{FolderID: to(&other.ID)})
-		b.Plan(t, planned, 2*time.Hour, link.Change{FolderID: to(&f.ID), Title: to(new("planned"))})
+		b.Plan(t, planned, time.Hour, linkfield.Change{FolderID: to(&other.ID)})
+		b.Plan(t, planned, 2*time.Hour, linkfield.Change{FolderID: to(&f.ID), Title: to(new("planned"))})
 		for _, want := range []int64{2, 0} {
 			if got := must.Value(b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID))(t); got.Remaining != want {
 				t.Errorf("%d links are left, want %d", got.Remaining, want)
@@ -155,7 +157,7 @@ func TestDeleteFolder_DuringMoves(t *testing.T) {
 			var moving sync.WaitGroup
 			for i, l := range links {
 				moving.Go(func() {
-					_, err := b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, FolderID: to(&f.ID)})
+					_, err := b.Edit.Update(t.Context(), b.Mine, linkfield.Change{ID: l.ID, FolderID: to(&f.ID)})
 					if err != nil && !errs.Is(err, errs.NotFound) {
 						t.Error(err)
 					}
@@ -200,32 +202,32 @@ func TestFence_KeepsChangesInside(t *testing.T) {
 		inside := b.Make(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
 		outside := b.Make(t, creation.Input{URL: "https://example.com/outside", FolderID: &other.ID})
 		without := b.Make(t, creation.Input{URL: "https://example.com/without"})
-		update := func(l *link.Link, c link.Change) error {
+		update := func(l *link.Link, c linkfield.Change) error {
 			c.ID = l.ID
 			_, err := b.Edit.Update(t.Context(), key, c)
 			return err
 		}
-		is(t, "moving out", update(inside, link.Change{FolderID: to(&other.ID)}), errs.Forbidden, "folderId")
-		is(t, "moving to an unknown folder", update(inside, link.Change{FolderID: to(new("fld_unknown"))}),
+		is(t, "moving out", update(inside, linkfield.Change{FolderID: to(&other.ID)}), errs.Forbidden, "folderId")
+		is(t, "moving to an unknown folder", update(inside, linkfield.Change{FolderID: to(new("fld_unknown"))}),
 			errs.Forbidden, "folderId")
-		is(t, "moving to none", update(inside, link.Change{FolderID: optional.Edit[*string]{Set: true}}),
+		is(t, "moving to none", update(inside, linkfield.Change{FolderID: optional.Edit[*string]{Set: true}}),
 			errs.Forbidden, "folderId")
-		must.NoError(t, update(inside, link.Change{FolderID: to(&second.ID)}))
+		must.NoError(t, update(inside, linkfield.Change{FolderID: to(&second.ID)}))
 		for _, l := range []*link.Link{outside, without} {
-			is(t, "moving in", update(l, link.Change{FolderID: to(&mine.ID)}), errs.NotFound, "id")
+			is(t, "moving in", update(l, linkfield.Change{FolderID: to(&mine.ID)}), errs.NotFound, "id")
 			_, err := b.Edit.Delete(t.Context(), key, l.ID)
 			is(t, "deleting", err, errs.NotFound, "id")
-			_, err = b.Schedule.Add(t.Context(), key, l.ID, b.Now.Add(time.Hour), link.Change{Title: to(new("x"))})
+			_, err = b.Schedule.Add(t.Context(), key, l.ID, b.Now.Add(time.Hour), linkfield.Change{Title: to(new("x"))})
 			is(t, "scheduling", err, errs.NotFound, "linkId")
 		}
 		_, err := b.Schedule.Add(t.Context(), key, inside.ID, b.Now.Add(time.Hour),
-			link.Change{FolderID: to(&other.ID)})
+			linkfield.Change{FolderID: to(&other.ID)})
 		is(t, "planning to move out", err, errs.Forbidden, "folderId")
 		if got := b.folderOf(t, inside); got != second.ID {
 			t.Errorf("the link is in %s", got)
 		}
 
-		b.Change(t, outside, link.Change{FolderID: to(&mine.ID)})
+		b.Change(t, outside, linkfield.Change{FolderID: to(&mine.ID)})
 		_, err = b.Edit.Revert(t.Context(), key, outside.ID, 1, nil)
 		is(t, "reverting to a version outside", err, errs.Forbidden, "folderId")
 	})
@@ -325,7 +327,7 @@ func TestFence_CreatesInside(t *testing.T) {
 			&creation.Upsert{ExternalID: "y", URL: "https://example.com/4", Strategy: &deterministic})
 		is(t, "upserting a URL outside", err, errs.Conflict, "url")
 		in := &creation.Upsert{ExternalID: "z", URL: "https://example.com/7",
-			Fields: link.Change{FolderID: to[*string](nil)}}
+			Fields: linkfield.Change{FolderID: to[*string](nil)}}
 		for _, want := range []creation.UpsertOutcome{creation.UpsertCreated, creation.UpsertUnchanged} {
 			got, err := b.Upsert(t.Context(), key, in)
 			if err != nil || got.Outcome != want || b.folderOf(t, got.Link) != mine.ID {
@@ -333,7 +335,7 @@ func TestFence_CreatesInside(t *testing.T) {
 			}
 		}
 		moved := must.Value(b.ByExternalID(t.Context(), b.Mine, "z"))(t)
-		b.Plan(t, moved, time.Minute, link.Change{FolderID: to(&other.ID)})
+		b.Plan(t, moved, time.Minute, linkfield.Change{FolderID: to(&other.ID)})
 		b.Tick()
 		_, err = b.Upsert(t.Context(), key, in)
 		is(t, "upserting what has left the folder", err, errs.ExternalIDTaken, "externalId")

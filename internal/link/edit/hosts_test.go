@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/destination"
 	"github.com/linkforge/linkforge/internal/link/edit"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -45,12 +46,12 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 			}
 		}
 		reverted := stored(outside)
-		b.Change(t, reverted, link.Change{URL: to(inside)})
+		b.Change(t, reverted, linkfield.Change{URL: to(inside)})
 		_, err := b.Edit.Revert(ctx, m, reverted.ID, 1, nil)
 		refuse("reverting", err)
 
 		undone := stored(outside)
-		changed := must.Value(b.Edit.UpdateMany(ctx, b.Mine, []link.Change{{ID: undone.ID, URL: to(inside)}},
+		changed := must.Value(b.Edit.UpdateMany(ctx, b.Mine, []linkfield.Change{{ID: undone.ID, URL: to(inside)}},
 			link.SkipFailed))(t)
 		undo := must.Value(b.Edit.RevertOperation(ctx, m, changed[0].OperationID))(t)
 		refuse("undoing", undo.Results[0].Err)
@@ -66,21 +67,22 @@ func TestDestinationHosts_CoverWhatOthersStored(t *testing.T) {
 		refuse("reviving", err)
 
 		expired, planned, routed := stored(outside), stored(inside), stored(outside)
-		b.Change(t, expired, link.Change{ExpiresAt: to(new(b.Now.Add(time.Minute)))})
-		b.Plan(t, planned, time.Hour, link.Change{URL: to(outside)})
-		_, err = b.Edit.Update(ctx, m, link.Change{ID: planned.ID, URL: to(inside + "/b")})
+		b.Change(t, expired, linkfield.Change{ExpiresAt: to(new(b.Now.Add(time.Minute)))})
+		b.Plan(t, planned, time.Hour, linkfield.Change{URL: to(outside)})
+		_, err = b.Edit.Update(ctx, m, linkfield.Change{ID: planned.ID, URL: to(inside + "/b")})
 		refuse("changing a link with a scheduled change", err)
 		b.Tick()
 		b.Tick()
-		_, err = b.Edit.Update(ctx, m, link.Change{ID: expired.ID, ExpiresAt: to[*time.Time](nil)})
+		_, err = b.Edit.Update(ctx, m, linkfield.Change{ID: expired.ID, ExpiresAt: to[*time.Time](nil)})
 		refuse("extending", err)
 		later := to(new(b.Now.Add(time.Minute)))
-		_, err = b.Edit.Update(ctx, m, link.Change{ID: expired.ID, StartsAt: later, ExpiresAt: to[*time.Time](nil)})
+		_, err = b.Edit.Update(ctx, m,
+			linkfield.Change{ID: expired.ID, StartsAt: later, ExpiresAt: to[*time.Time](nil)})
 		refuse("scheduling", err)
 		_, err = b.Edit.Update(ctx, m,
-			link.Change{ID: routed.ID, Routing: to(&routing.Change{EndedURL: to(new(inside))})})
+			linkfield.Change{ID: routed.ID, Routing: to(&routing.Change{EndedURL: to(new(inside))})})
 		refuse("changing the routing", err)
-		_, err = b.Edit.Update(ctx, m, link.Change{ID: routed.ID, Title: to(new("title"))})
+		_, err = b.Edit.Update(ctx, m, linkfield.Change{ID: routed.ID, Title: to(new("title"))})
 		must.NoError(t, err)
 
 		for _, url := range []string{outside, inside} {
@@ -100,11 +102,11 @@ func TestBlockedHosts_CoverLinksThatAreNotActiveYet(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		ctx, never := t.Context(), to[*time.Time](nil)
 		past, future := b.Now.Add(time.Minute), b.Now.Add(time.Hour)
-		later, expires := to(&future), link.Change{StartsAt: never, ExpiresAt: to(&past)}
+		later, expires := to(&future), linkfield.Change{StartsAt: never, ExpiresAt: to(&past)}
 		const good, blocked = "https://example.com/a", "https://blocked.example.com/a"
 		var operation string
 		keep, remove := func(*link.Link) {}, func(l *link.Link) { b.Remove(t, l.ID) }
-		update := func(c link.Change) func(l *link.Link) error {
+		update := func(c linkfield.Change) func(l *link.Link) error {
 			return func(l *link.Link) error {
 				c.ID = l.ID
 				_, err := b.Edit.Update(ctx, b.Mine, c)
@@ -120,11 +122,11 @@ func TestBlockedHosts_CoverLinksThatAreNotActiveYet(t *testing.T) {
 			before func(l *link.Link)
 			change func(l *link.Link) error
 		}{
-			"update to ACTIVE": {creation.Input{ExpiresAt: &past}, keep, update(link.Change{ExpiresAt: never})},
+			"update to ACTIVE": {creation.Input{ExpiresAt: &past}, keep, update(linkfield.Change{ExpiresAt: never})},
 			"update to SCHEDULED": {creation.Input{ExpiresAt: &past}, keep,
-				update(link.Change{StartsAt: later, ExpiresAt: never})},
+				update(linkfield.Change{StartsAt: later, ExpiresAt: never})},
 			"update, restore": {creation.Input{}, remove, func(l *link.Link) error {
-				return cmp.Or(update(link.Change{StartsAt: later})(l), restore(l))
+				return cmp.Or(update(linkfield.Change{StartsAt: later})(l), restore(l))
 			}},
 			"restore to SCHEDULED": {creation.Input{StartsAt: &future}, remove, restore},
 			"restore to EXPIRED": {creation.Input{
@@ -137,13 +139,13 @@ func TestBlockedHosts_CoverLinksThatAreNotActiveYet(t *testing.T) {
 				}},
 			"undo": {creation.Input{StartsAt: &future}, func(l *link.Link) {
 				operation = *link.OperationOf(
-					b.updateMany(t, link.Change{ID: l.ID, StartsAt: never, ExpiresAt: to(&past)}))
+					b.updateMany(t, linkfield.Change{ID: l.ID, StartsAt: never, ExpiresAt: to(&past)}))
 			}, func(*link.Link) error {
 				return must.Value(b.Edit.RevertOperation(ctx, b.Mine, operation))(t).Results[0].Err
 			}},
 			"upsert": {creation.Input{ExternalID: new("gone")}, remove, func(*link.Link) error {
 				_, err := b.Upsert(ctx, b.Mine,
-					&creation.Upsert{ExternalID: "gone", URL: blocked, Fields: link.Change{StartsAt: later}})
+					&creation.Upsert{ExternalID: "gone", URL: blocked, Fields: linkfield.Change{StartsAt: later}})
 				return err
 			}},
 		}
@@ -216,7 +218,7 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 			}
 		}
 		if len(deleted) == 0 ||
-			b.Change(t, kept, link.Change{Title: to(new("still there"))}).Status(b.Now) != routing.Active {
+			b.Change(t, kept, linkfield.Change{Title: to(new("still there"))}).Status(b.Now) != routing.Active {
 			t.Error("an existing link does not stay as it is")
 		}
 		for _, url := range []string{"http://127.0.0.1:3000/", "http://10.1.2.4:8080/", "http://www.sho.rt/"} {
@@ -240,7 +242,7 @@ func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
 	check("creating with maxClicks", err)
 	_, _, err = b.CreateAnonymous(t.Context(), "192.0.2.1", url)
 	check("creating anonymously", err)
-	_, err = b.Edit.Update(t.Context(), b.Mine, link.Change{ID: free.ID, URL: to(url)})
+	_, err = b.Edit.Update(t.Context(), b.Mine, linkfield.Change{ID: free.ID, URL: to(url)})
 	check("updating", err)
 	if _, err = b.Preview(t.Context(), b.Mine, url); !errs.Is(err, errs.UnsafeURL) {
 		t.Errorf("previewing %s: %v", url, err)

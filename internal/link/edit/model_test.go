@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -82,7 +83,7 @@ func randomModelChange(random *rand.Rand) (c modelState) {
 	return c
 }
 
-func (c modelState) change() (in link.Change) {
+func (c modelState) change() (in linkfield.Change) {
 	if c.url != "" {
 		in.URL = to(c.url)
 	}
@@ -181,7 +182,7 @@ func (m *scheduleModel) checkPast(t *testing.T, seed uint64) {
 				v, err = m.History.AsOf(t.Context(), m.Reload(t, m.link), m.Now)
 			}
 			must.NoError(t, err)
-			is := modelState{v.URL, optional.Value(v.Title), v.RedirectStatus, v.Deleted}
+			is := modelState{v.OriginalURL, optional.Value(v.Title), v.RedirectStatus, v.Deleted}
 			if is != then.set {
 				t.Errorf("seed %d: at %s: %+v, want %+v", seed, then.at.Sub(noon), is, then.set)
 			}

@@ -3,13 +3,11 @@ package edit
 import (
 	"context"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -88,34 +86,23 @@ func apply(s *link.Snapshot, l *link.Link, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if l.DisabledAt != nil && (l.OriginalURL != s.URL || !reflect.DeepEqual(s.Routing.URLs(), l.Routing.URLs())) {
+	if l.DisabledAt != nil &&
+		(l.OriginalURL != s.OriginalURL || !reflect.DeepEqual(s.Routing.URLs(), l.Routing.URLs())) {
 		return link.ErrDisabledURLs()
 	}
-	if err := l.ChangeURL(s.URL, now); err != nil {
+	if err := l.ChangeURL(s.OriginalURL, now); err != nil {
 		return err
 	}
-	isExpiryChanged := !link.SameInstant(l.ExpiresAt, s.ExpiresAt)
-	l.ExternalID, l.Metadata = normal(s.ExternalID), linkfield.Metadata(validate.Normal(string(s.Metadata)))
-	l.Title, l.Note, l.StatsPublic, l.NewTags = normal(s.Title), normal(s.Note), s.StatsPublic, []string{}
-	for _, tag := range s.Tags {
-		l.NewTags = append(l.NewTags, validate.Normal(tag))
+	isExpiryChanged := !linkfield.SameInstant(l.ExpiresAt, s.ExpiresAt)
+	if then.Equal(l.Routing) {
+		then = l.Routing // writeURLs compares pointers
 	}
-	slices.Sort(l.NewTags)
-	l.NewTags = slices.Compact(l.NewTags)
-	l.FolderID = s.FolderID
-	l.StartsAt, l.ExpiresAt, l.MaxClicks, l.RedirectStatus = s.StartsAt, s.ExpiresAt, s.MaxClicks, s.RedirectStatus
-	if s.Archived != l.Archived() {
-		l.ArchivedAt = nil
-		if s.Archived {
-			l.ArchivedAt = &now
-		}
+	after := s.Normal()
+	after.OriginalURL, after.Routing = l.OriginalURL, then
+	if then.HasPassword() {
+		after.PasswordHash = l.PasswordHash
 	}
-	if !then.Equal(l.Routing) { // writeURLs compares pointers
-		l.Routing = then
-	}
-	if !then.HasPassword() {
-		l.PasswordHash = nil
-	}
+	l.Values = after
 	if isExpiryChanged {
 		l.EndedAt = l.DeletedAt
 		if l.Status(now) == routing.Expired { // the tombstone starts again
@@ -123,12 +110,4 @@ func apply(s *link.Snapshot, l *link.Link, now time.Time) error {
 		}
 	}
 	return nil
-}
-
-// normal returns text in validate.Normal form. Versions keep the form that texts had.
-func normal(text *string) *string {
-	if text == nil {
-		return nil
-	}
-	return new(validate.Normal(*text))
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
-	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -36,7 +35,7 @@ func (s *Schedules) now() time.Time { return db.Instant(s.Now()) }
 // Add changes a link at an instant, 5 seconds to 2 years ahead: its URL, title, note, tags, folder,
 // redirect status and routing. It returns the errors of an update.
 func (s *Schedules) Add(
-	ctx context.Context, m workspace.Membership, linkID string, at time.Time, c link.Change,
+	ctx context.Context, m workspace.Membership, linkID string, at time.Time, c linkfield.Change,
 ) (added *link.ScheduledChange, err error) {
 	ctx, err = m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -65,8 +64,8 @@ func (s *Schedules) Add(
 			ActorID:   m.ActorID(),
 			CreatedAt: s.now(),
 		}
-		return s.AddPending(ctx, tx, l, added, func(then link.Link) (linkfield.Patch, error) {
-			return patchOf(&c, then, s.now())
+		return s.AddPending(ctx, tx, l, added, func(then link.Link) (linkfield.Change, error) {
+			return patchOf(c, then, s.now())
 		})
 	})
 	if err != nil {
@@ -87,33 +86,26 @@ func (s *Schedules) checkLead(at time.Time) error {
 
 // patchOf validates a change of a link as it will be, and returns it with normalized values, and
 // ids of new rules and targets.
-func patchOf(c *link.Change, then link.Link, now time.Time) (p linkfield.Patch, err error) {
-	if err := c.SetFields(&then, now); err != nil {
-		return p, err
+func patchOf(c linkfield.Change, then link.Link, now time.Time) (linkfield.Change, error) {
+	if len(c.Names()) == 0 {
+		return c, errs.New(errs.InvalidInput, "The change must set at least one field.")
+	}
+	if err := then.SetFields(&c, now); err != nil {
+		return c, err
 	}
 	if c.Routing.Set {
 		if err := then.ChangeRouting(c.Routing.To); err != nil {
-			return p, err
+			return c, err
 		}
-		p.Routing = optional.Set(c.Routing.To.Complete(then.Routing))
+		c.Routing.To = c.Routing.To.Complete(then.Routing)
 	}
-	if c.URL.Set {
-		p.URL = optional.Set(then.OriginalURL)
+	for _, f := range linkfield.Fields {
+		if f.IsSet(&c) && !f.IsPlanned {
+			return c, errs.New(errs.InvalidInput, "%s cannot be scheduled.", f.Name).At(f.Name)
+		}
+		f.Normalize(&c, &then.Values)
 	}
-	if c.Title.Set {
-		p.Title = optional.Set(then.Title)
-	}
-	if c.Note.Set {
-		p.Note = optional.Set(then.Note)
-	}
-	if c.Tags.Set {
-		p.Tags = optional.Set(then.NewTags)
-	}
-	p.FolderID, p.RedirectStatus = c.FolderID, c.RedirectStatus
-	if len(p.Names()) == 0 {
-		return p, errs.New(errs.InvalidInput, "The change must set at least one field.")
-	}
-	return p, nil
+	return c, nil
 }
 
 // Cancel removes a pending change, and returns its link. It returns NotFound, also for a change

@@ -2,6 +2,7 @@ package edit_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/link/edit"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -38,7 +40,7 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"}})
 		at := b.Now.Add(time.Hour)
-		b.Plan(t, l, time.Hour, link.Change{
+		b.Plan(t, l, time.Hour, linkfield.Change{
 			URL: to("https://example.com/b"), Title: to(new("later")), Tags: to([]string{"new"}),
 		})
 		for _, step := range []struct {
@@ -64,7 +66,8 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 				t.Errorf("%s: redirects to %s", step.name, got)
 			}
 			asOf := must.Value(b.History.AsOf(t.Context(), got, b.Now))(t)
-			if isAfter := step.url != "https://example.com/a"; asOf.URL != step.url || isAfter != asOf.From.Equal(at) ||
+			if isAfter := step.url != "https://example.com/a"; asOf.OriginalURL != step.url ||
+				isAfter != asOf.From.Equal(at) ||
 				isAfter != (asOf.Number == 2) || isAfter != cmp.Equal(asOf.Tags, []string{"new"}) {
 				t.Errorf("%s: version %+v", step.name, asOf)
 			}
@@ -86,9 +89,12 @@ func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 func TestSchedule_StoresCheckedValues(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
-		b.Plan(t, l, time.Hour, link.Change{Routing: to(&routing.Change{
+		planned := b.Plan(t, l, time.Hour, linkfield.Change{Routing: to(&routing.Change{
 			PendingURL: to(new(" https://example.com/soon\u0000")), EndedURL: to(new("\thttps://example.com/over ")),
-		})})
+		}), Title: to(new(" later ")), Tags: to([]string{"b", "a", "b"})}).Patch
+		if *planned.Title.To != "later" || !slices.Equal(planned.Tags.To, []string{"a", "b"}) {
+			t.Errorf("planned: %q, %q", *planned.Title.To, planned.Tags.To)
+		}
 		b.Now = b.Now.Add(2 * time.Hour)
 		b.ApplyDue(t)
 		got := must.Value(b.Get(t.Context(), b.Mine, l.ID))(t).Routing
@@ -112,30 +118,34 @@ func TestSchedule_RefusesWhatCannotHold(t *testing.T) {
 		computed := b.Make(t, creation.Input{URL: "https://example.com/computed"})
 		b.Destinations.Blocklist = linktest.BlockedHosts{"evil.example": true}
 		inURL := []string{"change", "url"}
-		title := link.Change{Title: to(new("later"))}
+		title := linkfield.Change{Title: to(new("later"))}
 		for name, c := range map[string]struct {
 			link   string
 			in     time.Duration
-			change link.Change
+			change linkfield.Change
 			want   errs.Kind
 			field  []string
 		}{
 			"too soon":      {l.ID, 5*time.Second - 1, title, errs.InvalidInput, []string{"at"}},
 			"too far ahead": {l.ID, 3 * 365 * 24 * time.Hour, title, errs.InvalidInput, []string{"at"}},
-			"nothing":       {l.ID, time.Hour, link.Change{}, errs.InvalidInput, []string{"change"}},
-			"no link":       {"lnk_x", time.Hour, title, errs.NotFound, []string{"linkId"}},
-			"no URL":        {l.ID, time.Hour, link.Change{URL: to("x")}, errs.InvalidURL, inURL},
-			"blocked URL":   {l.ID, time.Hour, link.Change{URL: to("https://evil.example/")}, errs.UnsafeURL, inURL},
-			"own URL":       {l.ID, time.Hour, link.Change{URL: to("http://sho.rt/x")}, errs.UnsafeURL, inURL},
-			"status": {l.ID, time.Hour, link.Change{RedirectStatus: to(200)}, errs.InvalidInput,
+			"nothing":       {l.ID, time.Hour, linkfield.Change{}, errs.InvalidInput, []string{"change"}},
+			"a maximum": {l.ID, time.Hour, linkfield.Change{MaxClicks: to(new(int64(1)))}, errs.InvalidInput,
+				[]string{"change", "maxClicks"}},
+			"no link": {"lnk_x", time.Hour, title, errs.NotFound, []string{"linkId"}},
+			"no URL":  {l.ID, time.Hour, linkfield.Change{URL: to("x")}, errs.InvalidURL, inURL},
+			"blocked URL": {l.ID, time.Hour, linkfield.Change{URL: to("https://evil.example/")},
+				errs.UnsafeURL, inURL},
+			"own URL": {l.ID, time.Hour, linkfield.Change{URL: to("http://sho.rt/x")}, errs.UnsafeURL, inURL},
+			"status": {l.ID, time.Hour, linkfield.Change{RedirectStatus: to(200)}, errs.InvalidInput,
 				[]string{"change", "redirectStatus"}},
-			"a computed code": {computed.ID, time.Hour, link.Change{URL: to("https://example.com/b")}, errs.Immutable,
+			"a computed code": {computed.ID, time.Hour, linkfield.Change{URL: to("https://example.com/b")},
+				errs.Immutable,
 				inURL},
 			"failing test": {l.ID, time.Hour,
-				link.Change{Routing: to(&routing.Change{Tests: optional.Set([]*routing.Test{{
+				linkfield.Change{Routing: to(&routing.Change{Tests: optional.Set([]*routing.Test{{
 					Visit: &routing.Sample{}, Location: new("https://example.com/b")}})})}, errs.InvalidInput,
 				[]string{"change", "routing", "tests", "0"}},
-			"blocked target": {l.ID, time.Hour, link.Change{Routing: to(&routing.Change{EndedURL: optional.Set(
+			"blocked target": {l.ID, time.Hour, linkfield.Change{Routing: to(&routing.Change{EndedURL: optional.Set(
 				new("https://evil.example/"))})}, errs.UnsafeURL, []string{"change", "routing", "endedUrl"}},
 		} {
 			_, err := b.Schedule.Add(t.Context(), b.Mine, c.link, b.Now.Add(c.in), c.change)
@@ -163,23 +173,23 @@ func redirectsTo(url string) optional.Edit[*routing.Change] {
 func TestSchedule_LaterEditsRespectIt(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
-		toB := b.Plan(t, l, time.Hour, link.Change{URL: to("https://example.com/b")})
+		toB := b.Plan(t, l, time.Hour, linkfield.Change{URL: to("https://example.com/b")})
 		_, err := b.Edit.Update(t.Context(), b.Mine,
-			link.Change{ID: l.ID, Routing: redirectsTo("https://example.com/a")})
+			linkfield.Change{ID: l.ID, Routing: redirectsTo("https://example.com/a")})
 		if !errs.Is(err, errs.InvalidInput) || !contains(err, toB.ID) {
 			t.Errorf("a test that fails afterwards: %v", err)
 		}
-		tested := b.Plan(t, l, 2*time.Hour, link.Change{Routing: redirectsTo("https://example.com/b")})
+		tested := b.Plan(t, l, 2*time.Hour, linkfield.Change{Routing: redirectsTo("https://example.com/b")})
 		if _, err := b.Schedule.Cancel(t.Context(), b.Mine, toB.ID); !errs.Is(err, errs.InvalidInput) ||
 			!contains(err, tested.ID) {
 			t.Errorf("canceling what another needs: %v", err)
 		}
 		if _, err := b.Schedule.Add(t.Context(), b.Mine, l.ID, b.Now.Add(90*time.Minute),
-			link.Change{URL: to("https://example.com/c")}); !errs.Is(err, errs.InvalidInput) ||
+			linkfield.Change{URL: to("https://example.com/c")}); !errs.Is(err, errs.InvalidInput) ||
 			!contains(err, tested.ID) {
 			t.Errorf("scheduling what breaks another: %v", err)
 		}
-		b.Change(t, l, link.Change{Title: to(new("kept"))})
+		b.Change(t, l, linkfield.Change{Title: to(new("kept"))})
 		b.Destinations.Blocklist = linktest.BlockedHosts{"example.com": true}
 		if _, err := b.Edit.Delete(t.Context(), b.Mine, l.ID); err != nil {
 			t.Errorf("deleting: %v", err)
@@ -202,8 +212,8 @@ func contains(err error, text string) bool {
 func TestSchedule_Cancel(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
-		c := b.Plan(t, l, time.Hour, link.Change{URL: to("https://evil.example/")})
-		due := b.Plan(t, l, 30*time.Minute, link.Change{Title: to(new("due"))})
+		c := b.Plan(t, l, time.Hour, linkfield.Change{URL: to("https://evil.example/")})
+		due := b.Plan(t, l, 30*time.Minute, linkfield.Change{Title: to(new("due"))})
 		if spaces, err := b.Schedule.Changes().WorkspaceOf(t.Context(), c.ID); err != nil || spaces != b.Mine.ID() {
 			t.Errorf("%s: %v", spaces, err)
 		}
@@ -243,12 +253,12 @@ func TestSchedule_EditWritesDueChangesFirst(t *testing.T) {
 		other := b.Make(t, creation.Input{URL: "https://example.com/other", Strategy: new(link.Random)})
 		for i, one := range []*link.Link{l, other} {
 			b.Plan(t, one, time.Hour,
-				link.Change{Title: to(new("first")), URL: to(fmt.Sprint("https://example.com/b", i))})
-			b.Plan(t, one, time.Hour, link.Change{Title: to(new("second"))})
-			b.Plan(t, one, 2*time.Hour, link.Change{Note: to(new("third"))})
+				linkfield.Change{Title: to(new("first")), URL: to(fmt.Sprint("https://example.com/b", i))})
+			b.Plan(t, one, time.Hour, linkfield.Change{Title: to(new("second"))})
+			b.Plan(t, one, 2*time.Hour, linkfield.Change{Note: to(new("third"))})
 		}
 		b.Now = b.Now.Add(3 * time.Hour)
-		results := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine, []link.Change{
+		results := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine, []linkfield.Change{
 			{ID: l.ID, RedirectStatus: to(301)}, {ID: other.ID, Title: to(new("second"))},
 		}, link.SkipFailed))(t)
 		for i, want := range []int{4, 3} {
@@ -278,9 +288,9 @@ func TestSchedule_VersionBeginsAfterItsPredecessor(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		b.Now = noon.Add(time.Hour)
-		ahead := b.Change(t, l, link.Change{Title: to(new("ahead"))})
+		ahead := b.Change(t, l, linkfield.Change{Title: to(new("ahead"))})
 		b.Now = noon
-		c := b.Plan(t, l, time.Minute, link.Change{Title: to(new("behind"))})
+		c := b.Plan(t, l, time.Minute, linkfield.Change{Title: to(new("behind"))})
 		b.Now = c.DueAt
 		asOf, err := b.History.AsOf(t.Context(), b.Reload(t, l), b.Now)
 		if err != nil || asOf.Number != 1 {
@@ -301,17 +311,17 @@ func TestSchedule_CapsTargetsFromItsInstant(t *testing.T) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		capped := &routing.Target{URL: new("https://example.com/capped"), MaxClicks: new(int64(5))}
 		rules := []*routing.Rule{{Targets: []*routing.Target{capped}}}
-		c := b.Plan(t, l, time.Hour, link.Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
-		b.Plan(t, l, 2*time.Hour, link.Change{Title: to(new("later"))})
+		c := b.Plan(t, l, time.Hour, linkfield.Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
+		b.Plan(t, l, 2*time.Hour, linkfield.Change{Title: to(new("later"))})
 		target := c.Patch.Routing.To.Rules.To[0].Targets[0].ID
 		if got := maximumOf(t, b.DB, target); got == nil || *got != 5 {
 			t.Errorf("before: %v", got)
 		}
 		// The row gets the target too, and loses it: the maximum stays for the pending change.
-		b.Change(t, l, link.Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
+		b.Change(t, l, linkfield.Change{Routing: to(&routing.Change{Rules: optional.Set(rules)})})
 		own := b.Reload(t, l).Routing.Rules
-		b.Plan(t, l, time.Minute, link.Change{Routing: to(&routing.Change{Rules: optional.Set(own)})})
-		b.Change(t, l, link.Change{Routing: to[*routing.Change](nil)})
+		b.Plan(t, l, time.Minute, linkfield.Change{Routing: to(&routing.Change{Rules: optional.Set(own)})})
+		b.Change(t, l, linkfield.Change{Routing: to[*routing.Change](nil)})
 		last := b.pending(t, l)[0].Patch.Routing.To.Rules.To[0].Targets[0].ID
 		if got := maximumOf(t, b.DB, last); got == nil || *got != 5 {
 			t.Errorf("of a target that only a pending change has: %v", got)
@@ -348,8 +358,8 @@ func (b *bundle) pending(t *testing.T, l *link.Link) []*link.ScheduledChange {
 func TestSchedule_SurvivesDeletion(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/computed"})
-		b.Plan(t, l, time.Hour, link.Change{Title: to(new("due"))})
-		b.Plan(t, l, 365*24*time.Hour, link.Change{Title: to(new("far")), RedirectStatus: to(301)})
+		b.Plan(t, l, time.Hour, linkfield.Change{Title: to(new("due"))})
+		b.Plan(t, l, 365*24*time.Hour, linkfield.Change{Title: to(new("far")), RedirectStatus: to(301)})
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		b.Now = b.Now.Add(time.Hour)
 		b.ApplyDue(t)
@@ -375,7 +385,7 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 		var links []*link.Link
 		for i := range 20 {
 			l := b.Make(t, creation.Input{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
-			b.Plan(t, l, time.Hour, link.Change{URL: to(fmt.Sprint("https://example.com/later/", i))})
+			b.Plan(t, l, time.Hour, linkfield.Change{URL: to(fmt.Sprint("https://example.com/later/", i))})
 			links = append(links, l)
 		}
 		b.Now = b.Now.Add(time.Hour)
@@ -385,9 +395,9 @@ func TestSchedule_IsWrittenOnce(t *testing.T) {
 		go func() { done <- b.Schedule.ApplyDue(t.Context()) }()
 		go func() { done <- (&edit.Schedules{Store: other}).ApplyDue(t.Context()) }()
 		go func() {
-			var changes []link.Change
+			var changes []linkfield.Change
 			for _, l := range links {
-				changes = append(changes, link.Change{ID: l.ID, Title: to(new("edited"))})
+				changes = append(changes, linkfield.Change{ID: l.ID, Title: to(new("edited"))})
 			}
 			_, err := b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed)
 			done <- err
@@ -415,9 +425,9 @@ func TestSchedule_WorksWithoutDatabase(t *testing.T) {
 	b := creationtest.New(t, dbtest.MigratedSQLite(t))
 	l := b.Make(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random)})
 	for i := 1; i <= 3; i++ {
-		b.Plan(t, l, time.Duration(i)*time.Minute, link.Change{URL: to(fmt.Sprint("https://example.com/", i))})
+		b.Plan(t, l, time.Duration(i)*time.Minute, linkfield.Change{URL: to(fmt.Sprint("https://example.com/", i))})
 	}
-	b.Plan(t, l, 3*time.Minute, link.Change{URL: to("https://example.com/last")})
+	b.Plan(t, l, 3*time.Minute, linkfield.Change{URL: to("https://example.com/last")})
 	must.NoError(t, b.Feed.CatchUp(t.Context()))
 	start := b.Now
 	_ = b.Location(t, l)
@@ -444,7 +454,7 @@ func TestSchedule_ChecksLeadOnceLocked(t *testing.T) {
 			}
 			return noon.Add(time.Second) // the first reading was before the lock
 		}
-		_, err := b.Schedule.Add(t.Context(), b.Mine, l.ID, noon.Add(minLead), link.Change{Title: to(new("late"))})
+		_, err := b.Schedule.Add(t.Context(), b.Mine, l.ID, noon.Add(minLead), linkfield.Change{Title: to(new("late"))})
 		if !errs.Is(err, errs.InvalidInput) || b.pendingRows(t) != 0 {
 			t.Errorf("%d pending changes: %v", b.pendingRows(t), err)
 		}
@@ -458,7 +468,7 @@ func TestStore_ByActor(t *testing.T) {
 		two := b.Make(t, creation.Input{URL: "https://example.com/2"})
 		schedule := func(m workspace.Membership, l *link.Link, in time.Duration) string {
 			return must.Value(b.Schedule.Add(t.Context(), m, l.ID, b.Now.Add(in),
-				link.Change{Title: optional.Set(new("later"))}))(t).ID
+				linkfield.Change{Title: optional.Set(new("later"))}))(t).ID
 		}
 		second, first := schedule(member, one, 2*time.Hour), schedule(member, two, time.Hour)
 		schedule(b.Mine, one, time.Hour)

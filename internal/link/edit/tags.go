@@ -42,8 +42,8 @@ func (s *Store) ReplaceTags(
 	}
 	e := link.Edits{Reason: updated, OperationID: replacementID(m, from, to), NeedTags: true}
 	e.Mutate = func(_ int, l *link.Link) error {
-		if tags := replaceTags(l.NewTags, from, to); !slices.Equal(tags, l.NewTags) {
-			l.NewTags = tags
+		if tags := replaceTags(l.Tags, from, to); !slices.Equal(tags, l.Tags) {
+			l.Tags = tags
 			l.Touch(s.now())
 		}
 		return nil

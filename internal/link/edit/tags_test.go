@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -195,7 +196,7 @@ func TestReplaceTags_IsUndoneAgain(t *testing.T) {
 		for round := range 3 {
 			b.Tick()
 			operationID := *b.replace(t, new("c"), "a").OperationID
-			b.Change(t, links[2], link.Change{Tags: to([]string{"a"})}) // after the first call
+			b.Change(t, links[2], linkfield.Change{Tags: to([]string{"a"})}) // after the first call
 			b.replace(t, new("c"), "a")
 			b.Tick()
 			undo := b.undo(t, operationID)
@@ -210,7 +211,7 @@ func TestReplaceTags_IsUndoneAgain(t *testing.T) {
 			}
 		}
 		operationID := *b.replace(t, new("c"), "a").OperationID
-		b.Change(t, links[0], link.Change{Title: to(new("since"))})
+		b.Change(t, links[0], linkfield.Change{Title: to(new("since"))})
 		want := map[string]string{links[0].ID: "CONFLICT", links[1].ID: "", links[2].ID: ""}
 		wanttest.Equal(t, want, undone(b.undo(t, operationID)), "changed since")
 	})
@@ -242,7 +243,7 @@ func TestReplaceTags_LosesNoTag(t *testing.T) {
 		var updates sync.WaitGroup
 		for i, l := range links {
 			updates.Go(func() {
-				c := link.Change{ID: l.ID, Tags: to([]string{"old", fmt.Sprint("own", i)})}
+				c := linkfield.Change{ID: l.ID, Tags: to([]string{"old", fmt.Sprint("own", i)})}
 				if _, err := b.Edit.Update(ctx, b.Mine, c); err != nil {
 					t.Error(err)
 				}

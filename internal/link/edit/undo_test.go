@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -29,7 +30,7 @@ func (b *bundle) operate(t *testing.T, operationID string, in ...*creation.Input
 	return results
 }
 
-func (b *bundle) updateMany(t *testing.T, changes ...link.Change) []link.Result {
+func (b *bundle) updateMany(t *testing.T, changes ...linkfield.Change) []link.Result {
 	t.Helper()
 	results := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed))(t)
 	return results
@@ -74,15 +75,16 @@ func TestOperation_IsRecorded(t *testing.T) {
 		}
 		l, other := created[0].Link, created[1].Link
 		second := optional.Value(
-			link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("b"))}, link.Change{ID: other.ID})))
+			link.OperationOf(b.updateMany(t, linkfield.Change{ID: l.ID, Title: to(new("b"))},
+				linkfield.Change{ID: other.ID})))
 		if !id.Valid(id.Operation, second) || second == first {
 			t.Errorf("update: operation %q", second)
 		}
-		if got := link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("b"))},
-			link.Change{ID: "unknown"})); got != nil {
+		if got := link.OperationOf(b.updateMany(t, linkfield.Change{ID: l.ID, Title: to(new("b"))},
+			linkfield.Change{ID: "unknown"})); got != nil {
 			t.Errorf("an update without effect: operation %q", *got)
 		}
-		b.Change(t, l, link.Change{Title: to(new("c"))})
+		b.Change(t, l, linkfield.Change{Title: to(new("c"))})
 		third := optional.Value(link.OperationOf(b.Remove(t, l.ID, other.ID)))
 		if got := link.OperationOf(b.Remove(t, l.ID, other.ID)); got != nil {
 			t.Errorf("a deletion without effect: operation %q", *got)
@@ -137,12 +139,12 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.Quota.Default = link.MaxBatch
 		var links []*link.Link
-		var changes []link.Change
+		var changes []linkfield.Change
 		before := map[string]link.Snapshot{}
 		for _, r := range b.operate(t, id.New(id.Operation), urls(0, link.MaxBatch)...) {
 			links = append(links, r.Link)
 			before[r.Link.ID] = *r.Link.Snapshot(nil)
-			changes = append(changes, link.Change{
+			changes = append(changes, linkfield.Change{
 				ID: r.Link.ID, Title: to(new("changed")), Tags: to([]string{"changed"}), MaxClicks: to(new(int64(7))),
 			})
 		}
@@ -151,7 +153,7 @@ func TestRevertOperation_UndoesAnUpdate(t *testing.T) {
 		b.Tick()
 		since := map[string]string{}
 		for _, l := range []*link.Link{links[0], links[500]} {
-			b.Change(t, l, link.Change{Title: to(new("changed again"))})
+			b.Change(t, l, linkfield.Change{Title: to(new("changed again"))})
 			since[l.ID] = "CONFLICT"
 		}
 		b.Remove(t, links[999].ID)
@@ -191,20 +193,20 @@ func TestRevertOperation_UndoesAChain(t *testing.T) {
 		for _, change := range []func(){
 			func() { did(results) },
 			func() {
-				did(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("one")), Tags: to([]string{"one"})},
-					link.Change{ID: other.ID, Title: to(new("one"))}))
+				did(b.updateMany(t, linkfield.Change{ID: l.ID, Title: to(new("one")), Tags: to([]string{"one"})},
+					linkfield.Change{ID: other.ID, Title: to(new("one"))}))
 			},
 			func() { did(b.Remove(t, l.ID)) },
 			func() {
 				did(b.operate(t, id.New(id.Operation), &creation.Input{URL: l.OriginalURL, Title: new("two")}))
 			},
-			func() { did(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("three"))})) },
+			func() { did(b.updateMany(t, linkfield.Change{ID: l.ID, Title: to(new("three"))})) },
 		} {
 			change()
 			states = append(states, b.state(t, l))
 			b.Tick()
 		}
-		last := b.Change(t, other, link.Change{Title: to(new("by hand"))})
+		last := b.Change(t, other, linkfield.Change{Title: to(new("by hand"))})
 		must.Value(b.Edit.Revert(t.Context(), b.Mine, other.ID, last.Version-1, nil))(t)
 		b.Tick()
 		for n := len(operations) - 1; n >= 0; n-- {
@@ -232,7 +234,7 @@ func TestRevertOperation_UndoesAChain(t *testing.T) {
 			audit.LinkCreated, audit.LinkUpdated, audit.LinkDeleted, audit.LinkRestored, audit.LinkUpdated,
 			audit.LinkUpdated, audit.LinkDeleted, audit.LinkRestored, audit.LinkUpdated, audit.LinkDeleted,
 		}, actions, "events")
-		again := *link.OperationOf(b.updateMany(t, link.Change{ID: other.ID, Title: to(new("again"))}))
+		again := *link.OperationOf(b.updateMany(t, linkfield.Change{ID: other.ID, Title: to(new("again"))}))
 		b.undo(t, again)
 		if got := undone(b.undo(t, operations[1])); got[other.ID] != "CONFLICT" {
 			t.Errorf("a link with a change by hand, and one that was undone: %v", got)
@@ -257,7 +259,7 @@ func TestRevertOperation_RunsAllChecks(t *testing.T) {
 			l := b.Make(t, creation.Input{URL: fmt.Sprintf("https://%s/%d", host, i), Strategy: new(link.Random)})
 			ids = append(ids, l.ID)
 		}
-		moved := *link.OperationOf(b.updateMany(t, link.Change{ID: ids[0], URL: to("https://example.com/moved")}))
+		moved := *link.OperationOf(b.updateMany(t, linkfield.Change{ID: ids[0], URL: to("https://example.com/moved")}))
 		deletion := *link.OperationOf(b.Remove(t, ids[1:]...))
 		b.Destinations.Blocklist = blockedHost("blocked.example.com")
 		b.Set(t, &link.Link{ID: ids[2]}, "disabled_at = ?", noon)
@@ -315,7 +317,7 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 			t.Error("the link that was purged is not deleted")
 		}
 		upserted, err := b.UpsertMany(t.Context(), b.Mine, []*creation.Upsert{{ExternalID: "1", URL: l.OriginalURL,
-			Fields: link.Change{Title: to(new("new")), Note: to(new("new")), Tags: to([]string{"new"})}}},
+			Fields: linkfield.Change{Title: to(new("new")), Note: to(new("new")), Tags: to([]string{"new"})}}},
 			link.SkipFailed)
 		if err != nil || upserted[0].Err != nil {
 			t.Fatal(err, upserted)
@@ -330,7 +332,7 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 func TestRevertOperation_KnowsLaterUndo(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/"})
-		operationID := *link.OperationOf(b.updateMany(t, link.Change{ID: l.ID, Title: to(new("a"))}))
+		operationID := *link.OperationOf(b.updateMany(t, linkfield.Change{ID: l.ID, Title: to(new("a"))}))
 		b.undo(t, operationID)
 		later := id.From(id.Event, time.Now().Add(time.Hour))
 		must.Value(b.DB.NewUpdate().Model((*audit.Event)(nil)).Set("id = ?", later).Where("target_id = ?", l.ID).

@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 // Update is UpdateMany for one link.
-func (s *Store) Update(ctx context.Context, m workspace.Membership, c link.Change) (*link.Link, error) {
-	return single(s.update(ctx, m, []link.Change{c}, link.SkipFailed, ""))
+func (s *Store) Update(ctx context.Context, m workspace.Membership, c linkfield.Change) (*link.Link, error) {
+	return single(s.update(ctx, m, []linkfield.Change{c}, link.SkipFailed, ""))
 }
 
 // UpdateMany changes up to MaxBatch links, with one result each, in the order of the changes. The
@@ -18,13 +19,13 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, c link.Chang
 // and, for a link that does not have the UpdatedAt in Seen, Conflict. An error means that nothing
 // was changed: InvalidInput or Forbidden. The call is an operation, see RevertOperation.
 func (s *Store) UpdateMany(
-	ctx context.Context, m workspace.Membership, changes []link.Change, policy link.Policy,
+	ctx context.Context, m workspace.Membership, changes []linkfield.Change, policy link.Policy,
 ) ([]link.Result, error) {
 	return s.update(ctx, m, changes, policy, id.New(id.Operation))
 }
 
 func (s *Store) update(
-	ctx context.Context, m workspace.Membership, changes []link.Change, policy link.Policy, operationID string,
+	ctx context.Context, m workspace.Membership, changes []linkfield.Change, policy link.Policy, operationID string,
 ) ([]link.Result, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {

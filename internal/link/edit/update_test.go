@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -27,12 +28,12 @@ func TestStore_UpdateChangesSetFields(t *testing.T) {
 		l := b.Make(t,
 			creation.Input{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
 		after := "after"
-		got := b.Change(t, l, link.Change{Title: to(&after), RedirectStatus: to(301)})
+		got := b.Change(t, l, linkfield.Change{Title: to(&after), RedirectStatus: to(301)})
 		if *got.Title != "after" || got.RedirectStatus != 301 || !got.ExpiresAt.Equal(soon) || got.Code != code ||
 			!got.UpdatedAt.After(l.UpdatedAt) {
 			t.Errorf("%+v", got)
 		}
-		got = b.Change(t, l, link.Change{Title: to[*string](nil), ExpiresAt: to[*time.Time](nil),
+		got = b.Change(t, l, linkfield.Change{Title: to[*string](nil), ExpiresAt: to[*time.Time](nil),
 			URL: to("https://example.com/b")})
 		if got.Title != nil || got.ExpiresAt != nil || got.CanonicalURL != "https://example.com/b" ||
 			got.RedirectStatus != 301 {
@@ -59,19 +60,19 @@ func TestStore_UpdateRefusals(t *testing.T) {
 		past, later, lines := b.Now, b.Now.Add(time.Hour), "two\nlines"
 		for name, c := range map[string]struct {
 			linkID string
-			change link.Change
+			change linkfield.Change
 			want   errs.Kind
 		}{
-			"another URL":     {fixed.ID, link.Change{URL: to("https://example.com/other")}, errs.Immutable},
-			"no URL":          {free.ID, link.Change{URL: to("nothing")}, errs.InvalidURL},
-			"a loop":          {free.ID, link.Change{URL: to("http://sho.rt/abc")}, errs.UnsafeURL},
-			"expired already": {free.ID, link.Change{ExpiresAt: to(&past)}, errs.InvalidInput},
-			"no redirect":     {free.ID, link.Change{RedirectStatus: to(200)}, errs.InvalidInput},
-			"a long title":    {free.ID, link.Change{Title: to(&lines)}, errs.InvalidInput},
-			"a stale state":   {free.ID, link.Change{Title: to[*string](nil), Seen: &later}, errs.Conflict},
-			"a foreign link":  {foreign.ID, link.Change{}, errs.NotFound},
-			"no link":         {id.New(id.Link), link.Change{}, errs.NotFound},
-			"no id":           {"x\x00", link.Change{}, errs.NotFound},
+			"another URL":     {fixed.ID, linkfield.Change{URL: to("https://example.com/other")}, errs.Immutable},
+			"no URL":          {free.ID, linkfield.Change{URL: to("nothing")}, errs.InvalidURL},
+			"a loop":          {free.ID, linkfield.Change{URL: to("http://sho.rt/abc")}, errs.UnsafeURL},
+			"expired already": {free.ID, linkfield.Change{ExpiresAt: to(&past)}, errs.InvalidInput},
+			"no redirect":     {free.ID, linkfield.Change{RedirectStatus: to(200)}, errs.InvalidInput},
+			"a long title":    {free.ID, linkfield.Change{Title: to(&lines)}, errs.InvalidInput},
+			"a stale state":   {free.ID, linkfield.Change{Title: to[*string](nil), Seen: &later}, errs.Conflict},
+			"a foreign link":  {foreign.ID, linkfield.Change{}, errs.NotFound},
+			"no link":         {id.New(id.Link), linkfield.Change{}, errs.NotFound},
+			"no id":           {"x\x00", linkfield.Change{}, errs.NotFound},
 		} {
 			t.Run(name, func(t *testing.T) {
 				c.change.ID = c.linkID
@@ -84,7 +85,7 @@ func TestStore_UpdateRefusals(t *testing.T) {
 		if err != nil || !got.UpdatedAt.Equal(free.UpdatedAt) || got.OriginalURL != free.OriginalURL {
 			t.Errorf("what was refused has changed the link: %+v, %v", got, err)
 		}
-		if same := b.Change(t, fixed, link.Change{URL: to("https://example.com/fixed")}); same.Code != fixed.Code {
+		if same := b.Change(t, fixed, linkfield.Change{URL: to("https://example.com/fixed")}); same.Code != fixed.Code {
 			t.Error("the URL that it has was refused")
 		}
 	})
@@ -96,7 +97,7 @@ func TestStore_UpdateConcurrently(t *testing.T) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/"})
 		got := linktest.AtOnce(20, func(i int) string {
 			_, err := b.Edit.Update(t.Context(), b.Mine,
-				link.Change{ID: l.ID, Title: to(new(fmt.Sprint(i))), Seen: &l.UpdatedAt})
+				linkfield.Change{ID: l.ID, Title: to(new(fmt.Sprint(i))), Seen: &l.UpdatedAt})
 			return kindOf(err)
 		})
 		wanttest.Equal(t, map[string]int{"": 1, "CONFLICT": 19}, got, "outcomes")
@@ -127,7 +128,7 @@ func TestStore_ChangeWithoutEffect(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
 		b.Tick()
-		same := b.Change(t, l, link.Change{Title: to(new("a")), Tags: to([]string{"y", "x"})})
+		same := b.Change(t, l, linkfield.Change{Title: to(new("a")), Tags: to([]string{"y", "x"})})
 		if stored := b.Reload(t, l); !same.UpdatedAt.Equal(l.UpdatedAt) || !stored.UpdatedAt.Equal(l.UpdatedAt) {
 			t.Errorf("updated at %s, stored as %s, want %s", same.UpdatedAt, stored.UpdatedAt, l.UpdatedAt)
 		}
@@ -149,7 +150,7 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 				Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}})
 		b.Tick()
 		expires := b.Now.Add(time.Hour)
-		b.Change(t, l, link.Change{
+		b.Change(t, l, linkfield.Change{
 			URL: to("https://example.com/1"), Title: to(new("second")), Tags: to([]string{}), ExpiresAt: to(&expires),
 			Routing: to[*routing.Change](nil), MaxClicks: to(new(int64(3))),
 		})
@@ -190,7 +191,7 @@ func TestStore_RevertKeepsPromises(t *testing.T) {
 			Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))},
 		})
 		b.Tick()
-		b.Change(t, l, link.Change{ExpiresAt: to(&later), Routing: to[*routing.Change](nil)})
+		b.Change(t, l, linkfield.Change{ExpiresAt: to(&later), Routing: to[*routing.Change](nil)})
 		b.Now = noon.AddDate(0, 6, 0) // much longer than the tombstone
 		got, err := b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil)
 		if err != nil || got.Status(b.Now) != routing.Expired {
@@ -209,8 +210,8 @@ func TestStore_RevertKeepsPromises(t *testing.T) {
 }
 
 // external is a change of the external id of a link.
-func external(l *link.Link, to string) link.Change {
-	return link.Change{ID: l.ID, ExternalID: optional.Set(optional.Of(to))}
+func external(l *link.Link, to string) linkfield.Change {
+	return linkfield.Change{ID: l.ID, ExternalID: optional.Set(optional.Of(to))}
 }
 
 func TestStore_UpdateChangesExternalIDs(t *testing.T) {
@@ -220,23 +221,23 @@ func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 		three := b.Make(t, creation.Input{URL: "https://example.com/3"})
 		for _, c := range []struct {
 			name    string
-			changes []link.Change
+			changes []linkfield.Change
 			want    []string
 			ids     []string
 		}{
-			{"taken", []link.Change{external(three, "1")}, []string{"EXTERNAL_ID_TAKEN"}, []string{"1", "2", ""}},
-			{"its own", []link.Change{external(one, "1")}, []string{"there"}, []string{"1", "2", ""}},
-			{"exchanged", []link.Change{external(one, "2"), external(two, "1")}, []string{"there", "there"},
+			{"taken", []linkfield.Change{external(three, "1")}, []string{"EXTERNAL_ID_TAKEN"}, []string{"1", "2", ""}},
+			{"its own", []linkfield.Change{external(one, "1")}, []string{"there"}, []string{"1", "2", ""}},
+			{"exchanged", []linkfield.Change{external(one, "2"), external(two, "1")}, []string{"there", "there"},
 				[]string{"2", "1", ""}},
-			{"given up", []link.Change{external(one, ""), external(three, "2")}, []string{"there", "there"},
+			{"given up", []linkfield.Change{external(one, ""), external(three, "2")}, []string{"there", "there"},
 				[]string{"", "1", "2"}},
-			{"wanted twice", []link.Change{external(one, "9"), external(two, "9")},
+			{"wanted twice", []linkfield.Change{external(one, "9"), external(two, "9")},
 				[]string{"there", "EXTERNAL_ID_TAKEN"},
 				[]string{"9", "1", "2"}},
 			{"in a circle",
-				[]link.Change{external(one, "1"), external(two, "2"), external(three, "3"), external(one, "1\n")},
+				[]linkfield.Change{external(one, "1"), external(two, "2"), external(three, "3"), external(one, "1\n")},
 				[]string{"there", "there", "there", "INVALID_INPUT"}, []string{"1", "2", "3"}},
-			{"for a moment", []link.Change{external(one, "2"), external(one, "8")}, []string{"there", "there"},
+			{"for a moment", []linkfield.Change{external(one, "2"), external(one, "8")}, []string{"there", "there"},
 				[]string{"8", "2", "3"}},
 		} {
 			results, err := b.Edit.UpdateMany(t.Context(), b.Mine, c.changes, link.SkipFailed)
@@ -274,7 +275,7 @@ func TestStore_RevertsOwnData(t *testing.T) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1"),
 			Metadata: append(pairs("b", "2"), pairs("a", "1")...)})
 		changed := b.Change(t, l,
-			link.Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
+			linkfield.Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
 		if changed.Version != 2 || changed.ExternalID != nil {
 			t.Fatalf("%+v", changed)
 		}
@@ -286,7 +287,7 @@ func TestStore_RevertsOwnData(t *testing.T) {
 			*fields[1].After != `[{"key":"c","value":"3"}]` {
 			t.Errorf("%+v", fields)
 		}
-		again := b.Change(t, l, link.Change{Metadata: optional.Set(pairs("c", "3"))})
+		again := b.Change(t, l, linkfield.Change{Metadata: optional.Set(pairs("c", "3"))})
 		if again.Version != 2 {
 			t.Errorf("equal data has made version %d", again.Version)
 		}
@@ -301,7 +302,7 @@ func TestStore_RevertsOwnData(t *testing.T) {
 		if err != nil || optional.Value(reverted.ExternalID) != "\u00e9" {
 			t.Errorf("a version from before ids were normalized: %+v, %v", reverted, err)
 		}
-		b.Change(t, l, link.Change{ExternalID: optional.Set[*string](nil)})
+		b.Change(t, l, linkfield.Change{ExternalID: optional.Set[*string](nil)})
 		b.Make(t, creation.Input{URL: "https://example.com/b", ExternalID: new("\u00e9")})
 		linktest.Refused(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil))(t, errs.ExternalIDTaken,
 			"a revert to an id that is taken")
@@ -322,7 +323,7 @@ func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 			in[i].ExternalID = new(fmt.Sprint(i))
 		}
 		created := b.MakeMany(t, link.SkipFailed, in...)
-		var changes []link.Change
+		var changes []linkfield.Change
 		for i, r := range created[:links-1] {
 			changes = append(changes, external(r.Link, fmt.Sprint(i+1)))
 		}

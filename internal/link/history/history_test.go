@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/link/destination"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -32,8 +33,8 @@ var noon = dbtest.Noon
 func to[T any](value T) optional.Edit[T] { return optional.Set(value) }
 
 // randomChange returns a change of up to three fields, perhaps to their present values.
-func randomChange(random *rand.Rand, l *link.Link) link.Change {
-	c := link.Change{ID: l.ID}
+func randomChange(random *rand.Rand, l *link.Link) linkfield.Change {
+	c := linkfield.Change{ID: l.ID}
 	for range 1 + random.IntN(3) {
 		text := new(fmt.Sprint("text ", random.IntN(3)))
 		switch random.IntN(7) {
@@ -107,7 +108,7 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 	creationtest.Each(t, func(t *testing.T, b *creationtest.World) {
 		for _, strategy := range []link.Strategy{link.Random, link.Deterministic} {
 			l := b.Make(t, creation.Input{URL: "https://example.com/secret", Strategy: new(strategy)})
-			b.Change(t, l, link.Change{Title: to(new("secret"))})
+			b.Change(t, l, linkfield.Change{Title: to(new("secret"))})
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		}
 		b.Now = b.Now.Add(linktest.Tombstones)
@@ -138,11 +139,11 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 func TestStore_AsOfReturnsIntervals(t *testing.T) {
 	creationtest.Each(t, func(t *testing.T, b *creationtest.World) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/1", Strategy: new(link.Random), Tags: []string{"a"}})
-		same := link.Change{URL: to("https://example.com/1"), Tags: to([]string{"a"})}
+		same := linkfield.Change{URL: to("https://example.com/1"), Tags: to([]string{"a"})}
 		b.Plan(t, l, time.Hour, same)
-		b.Plan(t, l, 2*time.Hour, link.Change{URL: to("https://example.com/2")})
-		b.Plan(t, l, 3*time.Hour, link.Change{Title: to(new("changed"))})
-		b.Plan(t, l, 4*time.Hour, link.Change{Title: to(new("changed")), Tags: same.Tags})
+		b.Plan(t, l, 2*time.Hour, linkfield.Change{URL: to("https://example.com/2")})
+		b.Plan(t, l, 3*time.Hour, linkfield.Change{Title: to(new("changed"))})
+		b.Plan(t, l, 4*time.Hour, linkfield.Change{Title: to(new("changed")), Tags: same.Tags})
 		b.Now = b.Now.Add(5 * time.Hour)
 		starts := []time.Time{noon, noon.Add(2 * time.Hour), noon.Add(3 * time.Hour)}
 		for _, isWritten := range []bool{false, true} {
@@ -152,7 +153,7 @@ func TestStore_AsOfReturnsIntervals(t *testing.T) {
 				if want < len(starts) {
 					end = &starts[want]
 				}
-				if v.Number != want || !v.From.Equal(starts[want-1]) || !link.SameInstant(v.To, end) {
+				if v.Number != want || !v.From.Equal(starts[want-1]) || !linkfield.SameInstant(v.To, end) {
 					t.Errorf("written: %t, after %d hours: version %d from %s to %v, want %d", isWritten, hour,
 						v.Number, v.From, v.To, want)
 				}
@@ -252,7 +253,7 @@ func TestStore_VerifyFindsDifferences(t *testing.T) {
 		var links []*link.Link
 		for i := range damages {
 			l := b.Make(t, creation.Input{URL: fmt.Sprint("https://example.com/", i), Strategy: new(link.Random)})
-			for _, c := range []link.Change{
+			for _, c := range []linkfield.Change{
 				{Title: to(new("First"))}, {Note: to(new("Second"))}, {Tags: to([]string{"third"})},
 			} {
 				b.Tick()

@@ -179,7 +179,7 @@ func (h *history) versions() (versions []*link.Version, err error) {
 		}
 		versions = append(versions, v)
 	}
-	newest := &link.Version{Snapshot: *h.link.Snapshot(h.link.NewTags), Number: h.link.Version,
+	newest := &link.Version{Snapshot: *h.link.Snapshot(h.link.Tags), Number: h.link.Version,
 		From: h.link.VersionFrom()}
 	return append(versions, newest), nil
 }

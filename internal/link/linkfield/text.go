@@ -1,5 +1,5 @@
-// Package linkfield validates the texts that members give links: title, note, tags, external id and
-// metadata. It returns the normal forms that are stored and compared.
+// Package linkfield has what members give links, as one table: Fields. It checks values, and returns the
+// normal forms that are stored and compared.
 package linkfield
 
 import (
@@ -53,13 +53,16 @@ func CheckTags(tags []string) ([]string, error) {
 		}
 		checked = append(checked, tag)
 	}
-	slices.Sort(checked)
-	checked = slices.Compact(checked)
-	if len(checked) > MaxTags {
+	if checked = sorted(checked); len(checked) > MaxTags {
 		return nil, errs.New(errs.InvalidInput, "A link can have %d tags; these are %d.", MaxTags, len(checked)).
 			At("tags")
 	}
 	return checked, nil
+}
+
+func sorted(tags []string) []string {
+	slices.Sort(tags)
+	return slices.Compact(tags)
 }
 
 // CheckTagPrefix returns the normal form of the beginning of a tag, which may be empty. It returns
@@ -70,6 +73,18 @@ func CheckTagPrefix(prefix string) (string, error) {
 		return "", errs.From(err).At("prefix")
 	}
 	return prefix, nil
+}
+
+// checkExternalID is CheckExternalID of an id that may be nil.
+func checkExternalID(externalID *string) (*string, error) {
+	if externalID == nil {
+		return nil, nil
+	}
+	normal, err := CheckExternalID(*externalID)
+	if err != nil {
+		return nil, errs.From(err).At("externalId")
+	}
+	return &normal, nil
 }
 
 // CheckExternalID checks a caller's own id and returns its validate.Normal form, whose bytes are

@@ -305,7 +305,7 @@ func (q *query) whereIn(sel *bun.SelectQuery, folders ...string) *bun.SelectQuer
 		sel = sel.Where("link.strategy IN (?)", bun.In(q.Strategy))
 	}
 	if q.Archived != nil {
-		sel = sel.Where("(link.archived_at IS NOT NULL) = ?", *q.Archived)
+		sel = sel.Where("link.archived = ?", *q.Archived)
 	}
 	if q.CreatedFrom != nil {
 		sel = sel.Where("link.created_at >= ?", db.Instant(*q.CreatedFrom))

@@ -16,6 +16,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/move/importsource"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -176,9 +177,9 @@ func plain(m workspace.Membership, i int) sample {
 	hash := sha256.Sum256(fmt.Append(nil, i))
 	url := fmt.Sprintf("https://example.com/%d", i)
 	return sample{clicks: -1, lastClick: noon, Link: &link.Link{
-		ID: id.New(id.Link), WorkspaceID: m.ID(), Code: fmt.Sprintf("c%d", i), Strategy: link.Random, OriginalURL: url,
-		CanonicalURL:  url,
-		CanonicalHash: hash[:], Settings: routing.Settings{RedirectStatus: 302}, CreatedAt: noon, UpdatedAt: noon,
+		ID: id.New(id.Link), WorkspaceID: m.ID(), Code: fmt.Sprintf("c%d", i), Strategy: link.Random,
+		Values:       linkfield.Values{OriginalURL: url, Settings: routing.Settings{RedirectStatus: 302}},
+		CanonicalURL: url, CanonicalHash: hash[:], CreatedAt: noon, UpdatedAt: noon,
 	}}
 }
 
@@ -232,9 +233,8 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 			s.ended, s.image, s.planned = check(r), check(r), check(r)
 		}
 		s.Title, s.Note = words(), words()
-		s.StartsAt, s.ExpiresAt, s.ArchivedAt, s.DeletedAt, s.DisabledAt, s.PurgedAt =
-			rarely(), rarely(), rarely(), rarely(),
-			rarely(), rarely()
+		s.StartsAt, s.ExpiresAt, s.Archived = rarely(), rarely(), rarely() != nil
+		s.DeletedAt, s.DisabledAt, s.PurgedAt = rarely(), rarely(), rarely()
 		if r.IntN(4) == 0 {
 			s.MaxClicks, s.Granted = new(int64(2)), r.Int64N(4)
 		}
@@ -324,7 +324,7 @@ func (f *Filter) lets(s sample) bool {
 		return false
 	case f.InFolder != nil && *f.InFolder != (s.FolderID != nil):
 		return false
-	case f.Archived != nil && *f.Archived != (s.ArchivedAt != nil):
+	case f.Archived != nil && *f.Archived != s.Archived:
 		return false
 	case f.CreatedFrom != nil && s.CreatedAt.Before(*f.CreatedFrom), f.CreatedTo != nil &&
 		!s.CreatedAt.Before(*f.CreatedTo):

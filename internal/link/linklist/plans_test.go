@@ -230,7 +230,7 @@ func TestIndex_FindsTextsInEachState(t *testing.T) {
 		expect("created", 1, 0)
 		index()
 		expect("indexed", 1, 0)
-		must.Value(b.Edit.Update(t.Context(), b.Mine, link.Change{
+		must.Value(b.Edit.Update(t.Context(), b.Mine, linkfield.Change{
 			ID: l.ID, Note: optional.Edit[*string]{Set: true, To: new("an antelope")},
 		}))(t)
 		expect("changed", 0, 1)

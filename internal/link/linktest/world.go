@@ -154,7 +154,7 @@ func (w *World) Set(t *testing.T, l *link.Link, assignment string, args ...any) 
 }
 
 // Change updates the link.
-func (w *World) Change(t *testing.T, l *link.Link, c link.Change) *link.Link {
+func (w *World) Change(t *testing.T, l *link.Link, c linkfield.Change) *link.Link {
 	t.Helper()
 	c.ID = l.ID
 	return must.Value(w.Edit.Update(t.Context(), w.Mine, c))(t)
@@ -181,7 +181,7 @@ func (w *World) PurgeEnded(t *testing.T) {
 }
 
 // Plan schedules a change of the link.
-func (w *World) Plan(t *testing.T, l *link.Link, in time.Duration, c link.Change) *link.ScheduledChange {
+func (w *World) Plan(t *testing.T, l *link.Link, in time.Duration, c linkfield.Change) *link.ScheduledChange {
 	t.Helper()
 	return must.Value(w.Schedule.Add(t.Context(), w.Mine, l.ID, w.Now.Add(in), c))(t)
 }

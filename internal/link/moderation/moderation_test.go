@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
 	"github.com/linkforge/linkforge/internal/link/edit"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/link/moderation"
 	"github.com/linkforge/linkforge/internal/link/shortcode"
@@ -82,7 +83,7 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 			b.Refuse(t, creation.Input{URL: url}, errs.UnsafeURL)
 			linktest.Refused(b.Preview(t.Context(), b.Mine, url))(t, errs.UnsafeURL, "previewing %s", url)
 			linktest.Refused(
-				b.Edit.Update(t.Context(), b.Mine, link.Change{ID: free.ID, URL: to(url)}),
+				b.Edit.Update(t.Context(), b.Mine, linkfield.Change{ID: free.ID, URL: to(url)}),
 			)(t, errs.UnsafeURL, "leading a link to %s", url)
 		}
 		for _, url := range []string{"https://notevil.example/", "https://evil.example.com/", "https://example/",
@@ -111,16 +112,16 @@ func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 // them.
 func TestStore_CancelHost(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		schedule := func(l *link.Link, in time.Duration, c link.Change) string {
+		schedule := func(l *link.Link, in time.Duration, c linkfield.Change) string {
 			return must.Value(b.Schedule.Add(t.Context(), b.Mine, l.ID, b.Now.Add(in), c))(t).ID
 		}
 		l := b.Make(t, creation.Input{URL: "https://example.com/1", Strategy: new(link.Random)})
 		other := b.Make(t, creation.Input{URL: "https://example.com/2", Strategy: new(link.Random)})
-		schedule(l, time.Hour, link.Change{URL: to("https://sub.evil.example/")})
-		title := schedule(l, 2*time.Hour, link.Change{Title: to(new("a title"))})
-		routed := link.Change{Routing: to(&routing.Change{EndedURL: to(new("https://evil.example/{code}"))})}
+		schedule(l, time.Hour, linkfield.Change{URL: to("https://sub.evil.example/")})
+		title := schedule(l, 2*time.Hour, linkfield.Change{Title: to(new("a title"))})
+		routed := linkfield.Change{Routing: to(&routing.Change{EndedURL: to(new("https://evil.example/{code}"))})}
 		schedule(l, 3*time.Hour, routed)
-		stays := schedule(other, time.Hour, link.Change{URL: to("https://notevil.example/")})
+		stays := schedule(other, time.Hour, linkfield.Change{URL: to("https://notevil.example/")})
 		b.block(t, "evil.example")
 		for _, want := range []int{2, 0} {
 			if n, err := b.moderation.CancelHost(t.Context(), "evil.example"); err != nil || n != want {
@@ -231,7 +232,7 @@ func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
 		b.block(t, "evil.example")
 		must.Value(b.moderation.DisableHost(t.Context(), "disabled.example"))(t)
 		title := "fine"
-		changes := []link.Change{
+		changes := []linkfield.Change{
 			{ID: expired.ID, ExpiresAt: to[*time.Time](nil)}, {ID: used.ID, MaxClicks: to[*int64](nil)},
 			{ID: disabled.ID, URL: to("https://example.com/good")}, {ID: fine.ID, Title: to(&title)},
 			{ID: used.ID, Title: to(&title)},
@@ -256,7 +257,7 @@ func TestStore_DisableHostDoesNotDeadlock(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		made := b.MakeMany(t, link.SkipFailed, urls(0, 100)...)
 		for _, i := range rand.Perm(len(made)) { // changes the physical order of the rows
-			b.Change(t, made[i].Link, link.Change{RedirectStatus: to(301)})
+			b.Change(t, made[i].Link, linkfield.Change{RedirectStatus: to(301)})
 		}
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -273,9 +274,9 @@ func TestStore_DisableHostDoesNotDeadlock(t *testing.T) {
 		for i := range 2 {
 			all.Go(func() {
 				for range 10 {
-					var changes []link.Change
+					var changes []linkfield.Change
 					for _, r := range made {
-						changes = append(changes, link.Change{ID: r.Link.ID, RedirectStatus: to(307 + i)})
+						changes = append(changes, linkfield.Change{ID: r.Link.ID, RedirectStatus: to(307 + i)})
 					}
 					if _, err := b.Edit.UpdateMany(t.Context(), b.Mine, changes, link.SkipFailed); err != nil {
 						t.Error(err)
@@ -407,7 +408,7 @@ func (b *bundle) statusOf(t *testing.T, linkID string) routing.Status {
 // TestStore_DisableHostFindsScheduledURLs: also those of a routing.
 func TestStore_DisableHostFindsScheduledURLs(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		for i, change := range []link.Change{
+		for i, change := range []linkfield.Change{
 			{URL: to("https://a.evil.example/")},
 			{Routing: to(&routing.Change{EndedURL: optional.Set(new("https://evil.example/"))})},
 		} {

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -58,7 +59,7 @@ func TestUpkeep_DueChecksOmitsEndedLinks(t *testing.T) {
 		var want []string
 		for column, due := range map[string]bool{
 			"deleted_at = ?": false, "disabled_at = ?": false, "purged_at = ?": false, "expires_at = ?": false,
-			"starts_at = ?": true, "archived_at = ?": true, "check_at = ?": true,
+			"starts_at = ?": true, "archived = (? IS NOT NULL)": true, "check_at = ?": true,
 		} {
 			l := b.Make(t, creation.Input{URL: "https://example.com/" + column[:3]})
 			b.Set(t, l, column, noon)
@@ -197,7 +198,7 @@ func TestUpkeep_CheckedRecordsRoutings(t *testing.T) {
 		want = []string{"url UNCHECKED", rule + "UNCHECKED", "routing.pendingUrl UNCHECKED",
 			"routing.endedUrl UNCHECKED"}
 		wanttest.Equal(t, want, b.states(t, other), "another link")
-		change := link.Change{ID: l.ID, Routing: optional.Set(routingTo("new", "b", "a"))}
+		change := linkfield.Change{ID: l.ID, Routing: optional.Set(routingTo("new", "b", "a"))}
 		must.Value(b.Edit.Update(t.Context(), b.Mine, change))(t)
 		want = []string{"url OK", rule + "UNCHECKED", "routing.pendingUrl OK", "routing.endedUrl BROKEN"}
 		wanttest.Equal(t, want, b.states(t, l), "after an edit")
@@ -320,7 +321,7 @@ func TestUpkeep_RecordCheckOfOtherURLs(t *testing.T) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random)})
 		fail(l, "a")
 		must.Value(b.Edit.Update(t.Context(), b.Mine,
-			link.Change{ID: l.ID, URL: optional.Set("https://example.com/b")}))(t)
+			linkfield.Change{ID: l.ID, URL: optional.Set("https://example.com/b")}))(t)
 		if got := b.Reload(t, l).Checks(nil)[0].State(); got != link.DestinationUnchecked {
 			t.Errorf("the changed URL is %s", got)
 		}

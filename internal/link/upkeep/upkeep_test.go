@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -122,7 +123,7 @@ func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 		}
 		b.Now = soon
 		must.NoError(t, b.CleanUp(t.Context())) // marks
-		b.Change(t, links["prolonged"], link.Change{ExpiresAt: optional.Set(&late)})
+		b.Change(t, links["prolonged"], linkfield.Change{ExpiresAt: optional.Set(&late)})
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, links["restored"].ID))(t)
 		b.Now = noon.Add(linktest.Tombstones - time.Microsecond)
 		must.NoError(t, b.CleanUp(t.Context()))
@@ -158,7 +159,8 @@ func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 			t.Errorf("more is kept than the code: %+v", kept)
 		}
 		for name, err := range map[string]error{
-			"update":  second(b.Edit.Update(t.Context(), b.Mine, link.Change{ID: l.ID, Title: optional.Set(&title)})),
+			"update": second(b.Edit.Update(t.Context(), b.Mine,
+				linkfield.Change{ID: l.ID, Title: optional.Set(&title)})),
 			"delete":  second(b.Edit.Delete(t.Context(), b.Mine, l.ID)),
 			"restore": second(b.Edit.Restore(t.Context(), b.Mine, l.ID)),
 			"find":    second(b.WorkspaceOf(t.Context(), l.ID)),
@@ -351,14 +353,14 @@ func TestTransitions_EditsClearMarks(t *testing.T) {
 		l := b.Make(t, creation.Input{URL: "https://example.com/", StartsAt: at(1), ExpiresAt: at(10)})
 		b.Now = *at(2)
 		b.expectTransitions(t, "started", l, "STARTED 1m0s")
-		b.Change(t, l, link.Change{Title: optional.Set(new("other"))})
-		b.Change(t, l, link.Change{StartsAt: optional.Set(at(0))})
+		b.Change(t, l, linkfield.Change{Title: optional.Set(new("other"))})
+		b.Change(t, l, linkfield.Change{StartsAt: optional.Set(at(0))})
 		b.expectTransitions(t, "other edits", l, "STARTED 1m0s")
-		b.Change(t, l, link.Change{StartsAt: optional.Set(at(5))})
+		b.Change(t, l, linkfield.Change{StartsAt: optional.Set(at(5))})
 		b.expectTransitions(t, "moved into the future", l, "STARTED 1m0s")
 		b.Now = *at(11)
 		b.expectTransitions(t, "again", l, "STARTED 1m0s", "STARTED 5m0s", "EXPIRED 10m0s")
-		b.Change(t, l, link.Change{ExpiresAt: optional.Set(at(20))})
+		b.Change(t, l, linkfield.Change{ExpiresAt: optional.Set(at(20))})
 		b.Now = *at(21)
 		b.expectTransitions(t, "extended", l, "STARTED 1m0s", "STARTED 5m0s", "EXPIRED 10m0s", "EXPIRED 20m0s")
 		must.Value(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil))(t)
@@ -416,16 +418,16 @@ func TestTransitions_ExhaustionCountsRecordedClicks(t *testing.T) {
 		for range 2 {
 			b.expectTransitions(t, "two of two clicks", l, "EXHAUSTED 1m0s")
 		}
-		b.Change(t, l, link.Change{Title: optional.Set(new("other"))})
+		b.Change(t, l, linkfield.Change{Title: optional.Set(new("other"))})
 		b.expectTransitions(t, "another edit", l, "EXHAUSTED 1m0s")
-		b.Change(t, l, link.Change{MaxClicks: optional.Set(new(int64(3)))})
+		b.Change(t, l, linkfield.Change{MaxClicks: optional.Set(new(int64(3)))})
 		b.expectTransitions(t, "a raised maximum", l, "EXHAUSTED 1m0s")
 		b.grant(t, l)
 		b.Follow(t, l, 1)
 		b.Tick()
 		b.expectTransitions(t, "reached again", l, "EXHAUSTED 1m0s", "EXHAUSTED 2m0s")
-		b.Change(t, l, link.Change{MaxClicks: optional.Set[*int64](nil)})
-		b.Change(t, l, link.Change{MaxClicks: optional.Set(new(int64(1)))})
+		b.Change(t, l, linkfield.Change{MaxClicks: optional.Set[*int64](nil)})
+		b.Change(t, l, linkfield.Change{MaxClicks: optional.Set(new(int64(1)))})
 		b.Tick()
 		b.expectTransitions(t, "a new maximum", l, "EXHAUSTED 1m0s", "EXHAUSTED 2m0s", "EXHAUSTED 3m0s")
 		b.expectTransitions(t, "a link without a maximum", plain)
@@ -439,11 +441,11 @@ func TestTransitions_RecordPastStarts(t *testing.T) {
 		past, earlier := noon.Add(-time.Hour), noon.Add(-2*time.Hour)
 		created := b.Make(t, creation.Input{URL: "https://example.com/created", StartsAt: &past})
 		edited := b.Make(t, creation.Input{URL: "https://example.com/edited"})
-		b.Change(t, edited, link.Change{StartsAt: optional.Set(&past)})
+		b.Change(t, edited, linkfield.Change{StartsAt: optional.Set(&past)})
 		for range 2 {
 			b.expectTransitions(t, "created", created, "STARTED -1h0m0s")
 			b.expectTransitions(t, "edited", edited, "STARTED -1h0m0s")
-			b.Change(t, edited, link.Change{StartsAt: optional.Set(&earlier)})
+			b.Change(t, edited, linkfield.Change{StartsAt: optional.Set(&earlier)})
 		}
 	})
 }

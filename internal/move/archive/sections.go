@@ -204,7 +204,7 @@ func (e *export) newestVersions(
 	}
 	for _, l := range links {
 		versions = append(versions, &link.Version{
-			Snapshot: *l.Snapshot(l.NewTags), Link: l, Number: l.Version, From: l.VersionFrom(), Cause: l.VersionCause,
+			Snapshot: *l.Snapshot(l.Tags), Link: l, Number: l.Version, From: l.VersionFrom(), Cause: l.VersionCause,
 			ActorID: l.VersionActor, OperationID: l.VersionOperation,
 		})
 	}

@@ -57,7 +57,7 @@ func (s *Store) Archived(
 			Note: l.Note, Tags: append([]string{}, tags[l.ID]...), Folder: names[optional.Value(l.FolderID)],
 			StartsAt:  utc(l.StartsAt),
 			ExpiresAt: utc(l.ExpiresAt), MaxClicks: l.MaxClicks, RedirectStatus: l.RedirectStatus,
-			Archived:    l.Archived(),
+			Archived:    l.Archived,
 			StatsPublic: l.StatsPublic, ExternalID: l.ExternalID, Metadata: map[string]string{},
 			Routing: importsource.NewArchivedRouting(l.Routing), Origins: []importsource.Past{},
 			CreatedAt: l.CreatedAt.UTC(),

@@ -17,6 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/move/importer"
 	"github.com/linkforge/linkforge/internal/move/importsource"
 	"github.com/linkforge/linkforge/internal/move/task"
@@ -105,7 +106,7 @@ func TestImport_KeepsWhatIsChangedHere(t *testing.T) {
 		_, rows := b.csv(t, in, "a,https://example.com/a,A", "b,https://example.com/b,B", "c,https://example.com/c,C")
 		wantSaid(t, "first", rows, "CREATED a", "CREATED b", "CREATED c")
 		linkOf := func(i int) *link.Link { return b.Reload(t, &link.Link{ID: *rows[i].LinkID}) }
-		b.Change(t, linkOf(0), link.Change{Title: optional.Set(new("changed here"))})
+		b.Change(t, linkOf(0), linkfield.Change{Title: optional.Set(new("changed here"))})
 		b.Tick()
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, *rows[2].LinkID))(t)
 
@@ -307,7 +308,7 @@ func TestImport_KeepsGates(t *testing.T) {
 		}
 		gate := &routing.GateChange{Confirm: optional.Set(new(true))}
 		must.Value(b.Edit.Restore(t.Context(), b.Mine, l.ID))(t)
-		b.Change(t, b.Reload(t, l), link.Change{Routing: optional.Set(&routing.Change{Gate: optional.Set(gate)})})
+		b.Change(t, b.Reload(t, l), linkfield.Change{Routing: optional.Set(&routing.Change{Gate: optional.Set(gate)})})
 		third := b.importFile(t, in, line("https://example.com/3"))
 		wantSaid(t, "a change behind a gate", b.rows(t, third), "UPDATED secret")
 		if l = b.Reload(t, l); l.OriginalURL != "https://example.com/3" || l.DeletedAt != nil || l.Routing == nil ||

@@ -165,8 +165,8 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 		f := must.Value(b.Folders.Create(t.Context(), b.Mine, "Folder"))(t)
 		describe := func(l *link.Link) string {
 			must.NoError(t, link.LoadTags(db.AsSystem(t.Context()), b.db, l))
-			return strings.TrimSpace(fmt.Sprintln(optional.Value(l.Title), l.NewTags, l.StartsAt != nil,
-				l.ExpiresAt != nil, optional.Value(l.MaxClicks), l.RedirectStatus, l.Archived(), l.StatsPublic,
+			return strings.TrimSpace(fmt.Sprintln(optional.Value(l.Title), l.Tags, l.StartsAt != nil,
+				l.ExpiresAt != nil, optional.Value(l.MaxClicks), l.RedirectStatus, l.Archived, l.StatsPublic,
 				l.OriginalURL, optional.Value(l.Note), l.FolderID != nil, optional.Value(l.ExternalID),
 				l.Metadata != "", l.Routing != nil && l.Routing.Gate != nil,
 				l.Routing != nil && len(l.Routing.Rules) == 1))
@@ -174,7 +174,7 @@ func TestImport_KeepsWhatItsSourceLacks(t *testing.T) {
 		in := importer.Settings{Source: importsource.CSV, OnConflict: importer.Skip, Tags: []string{"given"}}
 		rows := b.rows(t, b.importFile(t, in, []byte("code,url\na,https://example.com/1")))
 		b.Tick()
-		l := b.Change(t, b.Reload(t, &link.Link{ID: *rows[0].LinkID}), link.Change{
+		l := b.Change(t, b.Reload(t, &link.Link{ID: *rows[0].LinkID}), linkfield.Change{
 			Title: optional.Set(new("title")), Tags: optional.Set([]string{"tag"}), StartsAt: optional.Set(&b.Now),
 			ExpiresAt: optional.Set(new(b.Now.Add(time.Hour))), MaxClicks: optional.Set(new(int64(9))),
 			RedirectStatus: optional.Set(308), Archived: optional.Set(true), StatsPublic: optional.Set(true),

@@ -418,10 +418,10 @@ func (b *step) apply(it *item, l *link.Link) error {
 	}
 	tags := it.tags
 	if !has(importsource.Tags) {
-		tags = union(l.NewTags, b.in.Tags)
+		tags = union(l.Tags, b.in.Tags)
 	}
 	status := optional.Or(from.RedirectStatus, b.Member.Workspace().DefaultRedirectStatus)
-	return b.Links.Mutate(&link.Change{
+	return b.Links.Mutate(&linkfield.Change{
 		Title:          edit(has(importsource.Title), from.Title),
 		Note:           edit(has(importsource.Note), from.Note),
 		Tags:           optional.Set(tags),

@@ -17,17 +17,17 @@ import (
 // which package link writes and package resolve reads. NewProgram translates them.
 type Settings struct {
 	// RedirectStatus is 301, 302, 307 or 308.
-	RedirectStatus int
+	RedirectStatus int `json:"redirectStatus"`
 	// StartsAt and ExpiresAt bound the time during which the link redirects; nil means unbounded.
-	StartsAt  *time.Time
-	ExpiresAt *time.Time
+	StartsAt  *time.Time `json:"startsAt,omitempty"`
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	// MaxClicks is the number of redirects that the link ever answers; nil means no limit.
-	MaxClicks *int64
+	MaxClicks *int64 `json:"maxClicks,omitempty"`
 	// Routing is how the link answers visitors otherwise; nil means a plain link.
-	Routing *Routing
+	Routing *Routing `json:"routing,omitempty"`
 	// PasswordHash is the hash of the gate's password; nil if the gate has none. It must not be
 	// shown or logged.
-	PasswordHash *string
+	PasswordHash *string `json:"-"`
 }
 
 // Program is the part of a link that determines its responses. Decide ignores Lifecycle.Exhausted:

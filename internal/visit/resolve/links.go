@@ -153,8 +153,8 @@ func whereSubject(q *bun.SelectQuery, at subject) *bun.SelectQuery {
 type scheduledRow struct {
 	row `bun:",extend"`
 
-	DueAt *time.Time       `bun:",scanonly"`
-	Patch *linkfield.Patch `bun:",scanonly"`
+	DueAt *time.Time        `bun:",scanonly"`
+	Patch *linkfield.Change `bun:",scanonly"`
 }
 
 // queryScheduled reads a link and its pending changes by one statement, in case one is written
