@@ -47,6 +47,8 @@ import (
 const (
 	// migrateDeadline bounds the migrations at start, with the wait for another node's.
 	migrateDeadline = 10 * time.Minute
+	// startDeadline bounds what a node reads before it serves, on a machine where much else starts.
+	startDeadline = time.Minute
 	// uploadDeadline is how long a body of 10 MiB may take over a slow line.
 	uploadDeadline = time.Minute
 )
@@ -149,6 +151,8 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 			return nil, err
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, startDeadline)
+	defer cancel()
 	if err := a.Feed.CatchUp(ctx); err != nil {
 		return nil, err
 	}

@@ -111,12 +111,16 @@ func (f *Feed) Run(ctx context.Context) error {
 }
 
 // CatchUp hands the news so far to the subscribers. A node calls it before it serves. Before the
-// first read nothing is cached, so that one has no changes.
+// first read nothing is cached, so that one has no changes, and as much time as the caller.
 func (f *Feed) CatchUp(caller context.Context) error {
-	ctx, cancel := context.WithTimeout(db.AsSystem(caller), deadline)
-	defer cancel()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	ctx := db.AsSystem(caller)
+	if f.read != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, deadline)
+		defer cancel()
+	}
 	n := News{At: f.now()}
 	var rows []row
 	err := f.newsQuery(n.At).Scan(ctx, &rows)
