@@ -232,7 +232,7 @@ CREATE TABLE links (
     title TEXT, redirect_status INTEGER NOT NULL CHECK (redirect_status IN (301, 302, 307, 308)),
     starts_at TIMESTAMPTZ, expires_at TIMESTAMPTZ, created_by TEXT COLLATE "C" REFERENCES accounts (id),
     created_at TIMESTAMPTZ NOT NULL, updated_at TIMESTAMPTZ NOT NULL, deleted_at TIMESTAMPTZ, disabled_at TIMESTAMPTZ,
-    note TEXT, archived BOOLEAN NOT NULL DEFAULT FALSE, max_clicks BIGINT CHECK (max_clicks > 0),
+    note TEXT, max_clicks BIGINT CHECK (max_clicks > 0),
     ended_at TIMESTAMPTZ,  -- when it was deleted or, set by the clean-up job, when it expired
     purged_at TIMESTAMPTZ,  -- when all data but the columns that reserve the code was deleted
     claim_hash BYTEA,  -- SHA-256 of an anonymous link's claim token
@@ -241,7 +241,7 @@ CREATE TABLE links (
     destination_status INTEGER,  -- the last HTTP status of the destination
     last_checked_at TIMESTAMPTZ, check_at TIMESTAMPTZ,  -- when the destination is due for its next check
     check_failures INTEGER NOT NULL DEFAULT 0,  -- consecutive
-    stats_public BOOLEAN NOT NULL DEFAULT FALSE, routing JSONB,  -- see internal/routing/value.go; null: a plain link
+    stats_public BOOLEAN NOT NULL DEFAULT FALSE, routing JSONB,  -- see route/routing/value.go; null: a plain link
     version INTEGER NOT NULL DEFAULT 1, version_cause TEXT COLLATE "C" NOT NULL DEFAULT 'CREATED',
     version_actor TEXT COLLATE "C" NOT NULL DEFAULT '',  -- as actor_id in audit_events
     version_operation TEXT COLLATE "C",  -- as operation_id in audit_events
@@ -257,7 +257,8 @@ CREATE TABLE links (
     code_key TEXT COLLATE "C",  -- a custom code in lower case; never removed
     folder_id TEXT COLLATE "C" REFERENCES folders (id), own_address TEXT COLLATE "C",
     domain_id TEXT COLLATE "C" REFERENCES domains (id) ON DELETE SET NULL
-        CONSTRAINT own_code_has_domain CHECK (own_address IS NULL OR domain_id IS NOT NULL OR deleted_at IS NOT NULL)
+        CONSTRAINT own_code_has_domain CHECK (own_address IS NULL OR domain_id IS NOT NULL OR deleted_at IS NOT NULL),
+    archived BOOLEAN NOT NULL DEFAULT FALSE
 );
 CREATE UNIQUE INDEX links_by_code ON links (workspace_id, code);
 CREATE UNIQUE INDEX links_by_code_key ON links (workspace_id, code_key) WHERE code_key IS NOT NULL;

@@ -138,9 +138,8 @@ CREATE TABLE links (
     original_url TEXT NOT NULL, canonical_url TEXT NOT NULL, canonical_hash BLOB NOT NULL, title TEXT,
     redirect_status INTEGER NOT NULL CHECK (redirect_status IN (301, 302, 307, 308)), starts_at TEXT, expires_at TEXT,
     created_by TEXT REFERENCES accounts (id), created_at TEXT NOT NULL, updated_at TEXT NOT NULL, deleted_at TEXT,
-    disabled_at TEXT, note TEXT, archived INTEGER NOT NULL DEFAULT FALSE,
-    max_clicks INTEGER CHECK (max_clicks > 0), ended_at TEXT, purged_at TEXT, claim_hash BLOB,
-    title_key TEXT NOT NULL DEFAULT '', search TEXT NOT NULL DEFAULT '',
+    disabled_at TEXT, note TEXT, max_clicks INTEGER CHECK (max_clicks > 0), ended_at TEXT, purged_at TEXT,
+    claim_hash BLOB, title_key TEXT NOT NULL DEFAULT '', search TEXT NOT NULL DEFAULT '',
     destination_status INTEGER, last_checked_at TEXT, check_at TEXT, check_failures INTEGER NOT NULL DEFAULT 0,
     stats_public INTEGER NOT NULL DEFAULT FALSE, routing TEXT, version INTEGER NOT NULL DEFAULT 1,
     version_cause TEXT NOT NULL DEFAULT 'CREATED', version_actor TEXT NOT NULL DEFAULT '', version_operation TEXT,
@@ -148,7 +147,8 @@ CREATE TABLE links (
     host_key TEXT NOT NULL DEFAULT '', version_starts_at TEXT, next_change_at TEXT, password_hash TEXT, code_key TEXT,
     folder_id TEXT REFERENCES folders (id), own_address TEXT,
     domain_id TEXT REFERENCES domains (id) ON DELETE SET NULL
-        CONSTRAINT own_code_has_domain CHECK (own_address IS NULL OR domain_id IS NOT NULL OR deleted_at IS NOT NULL)
+        CONSTRAINT own_code_has_domain CHECK (own_address IS NULL OR domain_id IS NOT NULL OR deleted_at IS NOT NULL),
+    archived INTEGER NOT NULL DEFAULT FALSE
 ) STRICT;
 CREATE UNIQUE INDEX links_by_code ON links (workspace_id, code);
 CREATE UNIQUE INDEX links_by_code_key ON links (workspace_id, code_key) WHERE code_key IS NOT NULL;
