@@ -188,6 +188,12 @@ func TestResolver_SlowQueryIsNoOutage(t *testing.T) {
 				t.Errorf("a slug: %v", err)
 			}
 		})
+		first := make(chan error, 1)
+		whileLocked("changes", func() {
+			go func() { first <- r.Feed.CatchUp(t.Context()) }() // as a node does before it serves
+			time.Sleep(2500 * time.Millisecond)                  // which later reads do not wait
+		})
+		must.NoError(t, <-first)
 		whileLocked("changes", func() {
 			if err := r.Feed.CatchUp(t.Context()); !errs.IsTimeout(err) {
 				t.Errorf("polling the locked table: %v", err)
