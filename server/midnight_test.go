@@ -47,8 +47,12 @@ func TestFault_MonthBeginsWithoutDatabase(t *testing.T) {
 				var visits sync.WaitGroup
 				for i := 0; untilMidnight() > until; i++ {
 					asked.Add(1)
+					n := len(links)
+					if left := untilMidnight(); left < 0 && left > -2*time.Second {
+						n /= 2 // the month of the others begins later
+					}
 					visits.Go(func() {
-						if links[i%len(links)].request(t, client, nodes[i/len(links)%2].address) == http.StatusFound {
+						if links[i%n].request(t, client, nodes[i/n%2].address) == http.StatusFound {
 							answered.Add(1)
 						}
 					})
