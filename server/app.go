@@ -47,7 +47,7 @@ import (
 const (
 	// migrateDeadline bounds the migrations at start, with the wait for another node's.
 	migrateDeadline = 10 * time.Minute
-	// startDeadline bounds what a node reads before it serves, on a machine where much else starts.
+	// startDeadline bounds what a node reads before it serves. Other programs may start at the same time.
 	startDeadline = time.Minute
 	// uploadDeadline is how long a body of 10 MiB may take over a slow line.
 	uploadDeadline = time.Minute
