@@ -8939,7 +8939,10 @@ type LogoutEverywherePayload {
 input ChangePasswordInput {
   "The current password; either this or proof."
   currentPassword: String
-  "Another proof of identity. Neither is needed within ten minutes of a log-in with single sign-on, without a password or where they are off."
+  """
+  Another proof of identity. Neither is needed at most ten minutes after a log-in with single sign-on, for an account without a
+  password or where log-ins with passwords are off.
+  """
   proof: ProofInput
   "The new password; the rules are those of register."
   newPassword: String!
@@ -9166,7 +9169,10 @@ type ResetPasswordPayload {
 input ExportMyDataInput {
   "The caller's password; either this or proof."
   password: String
-  "Another proof of identity. Neither is needed within ten minutes of a log-in with single sign-on, without a password or where they are off."
+  """
+  Another proof of identity. Neither is needed at most ten minutes after a log-in with single sign-on, for an account without a
+  password or where log-ins with passwords are off.
+  """
   proof: ProofInput
   "The value of next in the previous part. Default: the first part."
   after: String
@@ -9186,7 +9192,10 @@ type ExportMyDataPayload {
 input DeleteMyAccountInput {
   "The caller's password; either this or proof."
   password: String
-  "Another proof of identity. Neither is needed within ten minutes of a log-in with single sign-on, without a password or where they are off."
+  """
+  Another proof of identity. Neither is needed at most ten minutes after a log-in with single sign-on, for an account without a
+  password or where log-ins with passwords are off.
+  """
   proof: ProofInput
 }
 

@@ -135,7 +135,8 @@ type CancelTaskPayload struct {
 type ChangePasswordInput struct {
 	// The current password; either this or proof.
 	CurrentPassword *string `json:"currentPassword,omitempty"`
-	// Another proof of identity. Neither is needed within ten minutes of a log-in with single sign-on, without a password or where they are off.
+	// Another proof of identity. Neither is needed at most ten minutes after a log-in with single sign-on, for an account without a
+	// password or where log-ins with passwords are off.
 	Proof *account.Proof `json:"proof,omitempty"`
 	// The new password; the rules are those of register.
 	NewPassword string `json:"newPassword"`
@@ -627,7 +628,8 @@ type DeleteLinksPayload struct {
 type DeleteMyAccountInput struct {
 	// The caller's password; either this or proof.
 	Password *string `json:"password,omitempty"`
-	// Another proof of identity. Neither is needed within ten minutes of a log-in with single sign-on, without a password or where they are off.
+	// Another proof of identity. Neither is needed at most ten minutes after a log-in with single sign-on, for an account without a
+	// password or where log-ins with passwords are off.
 	Proof *account.Proof `json:"proof,omitempty"`
 }
 
@@ -773,7 +775,8 @@ type ExportClicksPayload struct {
 type ExportMyDataInput struct {
 	// The caller's password; either this or proof.
 	Password *string `json:"password,omitempty"`
-	// Another proof of identity. Neither is needed within ten minutes of a log-in with single sign-on, without a password or where they are off.
+	// Another proof of identity. Neither is needed at most ten minutes after a log-in with single sign-on, for an account without a
+	// password or where log-ins with passwords are off.
 	Proof *account.Proof `json:"proof,omitempty"`
 	// The value of next in the previous part. Default: the first part.
 	After *string `json:"after,omitempty"`
