@@ -111,7 +111,7 @@ const freshLinks = 1500
 func newScene(t *testing.T, b backend, settings ...string) *scene {
 	t.Helper()
 	s := &scene{mail: newMailbox(t), backend: b}
-	s.settings = append([]string{productionCost + "=on", "LINKFORGE_ENV=production",
+	s.settings = append([]string{productionCost + "=on", "LINKFORGE_ENV=production", "LINKFORGE_LOG_FORMAT=text",
 		"LINKFORGE_REGISTRATION=open",
 		"LINKFORGE_RATE_LIMITS=on", "LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_JWT_SECRET=" + jwtSecret,
 		"LINKFORGE_CODE_SECRET=" + codeSecret, "LINKFORGE_SMTP_URL=smtp://" + s.mail.address + "?tls=off",

@@ -297,16 +297,20 @@ func TestSubscription_EndsSlowReaders(t *testing.T) {
 		awake := who.listen(t, "events", "", "")
 		node.follow(t, l.path(node))
 		began := awake.receive(t, 1)[0]
-		var fat strings.Builder // an event that no buffer takes many of
-		for i := range 90 {
-			fmt.Fprintf(&fat, "%s%d: id ", strings.Repeat("x", 400), i)
+		var long, many strings.Builder // an event that no buffer takes many of
+		for i := range 12 {
+			fmt.Fprintf(&long, "%s%d: id ", strings.Repeat("x", 3000), i)
 		}
-		query := strings.Replace(linkClicked, "{ id ", "{ id "+fat.String(), 1)
+		for i := range 7 {
+			fmt.Fprintf(&many, "link%d: link { ...Long } ", i)
+		}
+		query := strings.Replace(linkClicked, "bot ", "bot "+many.String(), 1) +
+			" fragment Long on Link { " + long.String() + "}"
 		deaf := map[string]*listener{}
 		for way := range ways {
 			deaf[way] = who.client.listen(t, way, query, watching(who.workspaceID, "", began))
 		}
-		const clicks = 240 // soon, because who does not read answers no pings
+		const clicks = 40 // soon, because who does not read answers no pings
 		var visiting sync.WaitGroup
 		for range 4 {
 			visiting.Go(func() {
