@@ -11,7 +11,6 @@ import (
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -95,7 +94,7 @@ func costs() gen.ComplexityRoot {
 	c.Mutation.UpdateLinks = func(declared int, in gen.UpdateLinksInput) int {
 		size, routings := 0, 0
 		for _, l := range in.Links {
-			size += textSize(optional.Value(l.URL), l.Title, l.Note, l.Tags, l.Metadata)
+			size += textSize(optional.Value(l.URL), &l.LinkFields)
 			routings += changeCost(l.Routing.Value())
 		}
 		return declared + size/bytesPerPoint + routings
@@ -123,22 +122,19 @@ func costs() gen.ComplexityRoot {
 func newLinksCost(links []*gen.NewLinkInput) int {
 	size, routings := 0, 0
 	for _, l := range links {
-		size += textSize(l.URL, l.Title, l.Note, l.Tags, l.Metadata)
+		size += textSize(l.URL, &l.LinkFields)
 		routings += changeCost(l.Routing.Value())
 	}
 	return size/bytesPerPoint + routings
 }
 
 // textSize is the number of bytes of a link's texts.
-func textSize(
-	url string, title, note graphql.Omittable[*string], tags graphql.Omittable[[]string],
-	metadata graphql.Omittable[[]*linkfield.Pair],
-) int {
-	size := len(url) + len(optional.Value(title.Value())) + len(optional.Value(note.Value()))
-	for _, tag := range tags.Value() {
+func textSize(url string, f *gen.LinkFields) int {
+	size := len(url) + len(optional.Value(f.Title.Value())) + len(optional.Value(f.Note.Value()))
+	for _, tag := range f.Tags.Value() {
 		size += len(tag)
 	}
-	for _, p := range metadata.Value() {
+	for _, p := range f.Metadata.Value() {
 		size += len(p.Key) + len(p.Value)
 	}
 	return size

@@ -190,7 +190,8 @@ func TestCost_ChargesPendingChanges(t *testing.T) {
 	t.Parallel()
 	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	l := b.create(t, ada.workspace,
-		creation.Input{URL: "https://example.com/", ExternalID: new("1"), Strategy: new(link.Random)})
+		creation.Input{URL: "https://example.com/", Strategy: new(link.Random),
+			Fields: linkfield.Change{ExternalID: optional.Set(new("1"))}})
 	for i := range 3 {
 		at := time.Now().Add(time.Duration(i+1) * time.Hour)
 		c := linkfield.Change{Title: optional.Set(new("a"))}

@@ -69,9 +69,11 @@ func (r *mutationResolver) UpdateDomain(
 	ctx context.Context, in gen.UpdateDomainInput,
 ) (*gen.UpdateDomainPayload, error) {
 	change := domain.Change{
-		RootURL: setOrRemove(in.RootURL), NotFoundURL: setOrRemove(in.NotFoundURL), EndedURL: setOrRemove(in.EndedURL),
-		FaviconURL: setOrRemove(in.FaviconURL), Indexable: setOrRemove(in.Indexable),
-		AppleAppSiteAssociation: setOrRemove(in.AppleAppSiteAssociation), AssetLinks: setOrRemove(in.AssetLinks),
+		RootURL: gen.SetOrRemove(in.RootURL), NotFoundURL: gen.SetOrRemove(in.NotFoundURL),
+		EndedURL:   gen.SetOrRemove(in.EndedURL),
+		FaviconURL: gen.SetOrRemove(in.FaviconURL), Indexable: gen.SetOrRemove(in.Indexable),
+		AppleAppSiteAssociation: gen.SetOrRemove(in.AppleAppSiteAssociation),
+		AssetLinks:              gen.SetOrRemove(in.AssetLinks),
 	}
 	update := func(ctx context.Context, m workspace.Membership, domainID string) (*domain.Domain, error) {
 		return r.Domains.Update(ctx, m, domainID, change)

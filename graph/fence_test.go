@@ -126,10 +126,9 @@ func TestFence_ReadsNoNumberOfOthers(t *testing.T) {
 	clicks := clicktest.New(t, w.db, time.Now)
 	clicktest.Run(t, clicks.Recorder)
 	for i := range 3 {
-		l := w.create(t, w.ada.workspace, creation.Input{
-			URL: fmt.Sprintf("https://example.com/outside/%d", i), Tags: []string{"tag", "other"},
-			MaxClicks: new(int64(9)),
-		})
+		l := w.create(t, w.ada.workspace, creation.Input{URL: fmt.Sprintf("https://example.com/outside/%d", i),
+			Fields: linkfield.Change{Tags: optional.Set([]string{"tag", "other"}),
+				MaxClicks: optional.Set(new(int64(9)))}})
 		must.Value(w.Edit.Update(t.Context(), w.ada.workspace,
 			linkfield.Change{ID: l.ID, Title: optional.Set(new("changed"))}))(t)
 		must.Value(w.Schedule.Add(t.Context(), w.ada.workspace, l.ID, db.Instant(time.Now()).Add(time.Hour),

@@ -74,25 +74,14 @@ func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksIn
 }
 
 func newLink(in *gen.NewLinkInput) *creation.Input {
-	return &creation.Input{
-		URL:            in.URL,
-		Strategy:       in.Strategy,
-		CustomCode:     in.CustomCode,
-		DomainID:       in.DomainID,
-		Title:          in.Title.Value(),
-		Note:           in.Note.Value(),
-		Tags:           in.Tags.Value(),
-		FolderID:       in.FolderID.Value(),
-		RedirectStatus: in.RedirectStatus.Value(),
-		StartsAt:       in.StartsAt.Value(),
-		ExpiresAt:      in.ExpiresAt.Value(),
-		MaxClicks:      in.MaxClicks.Value(),
-		Routing:        routingChange(in.Routing.Value()),
-		ExternalID:     in.ExternalID,
-		Metadata:       in.Metadata.Value(),
-		Archived:       in.Archived.Value(),
-		StatsPublic:    in.StatsPublic.Value(),
-	}
+	l := linkInput(in)
+	l.Fields.DropNulls() // null is as good as absent
+	return l
+}
+
+func linkInput(in *gen.NewLinkInput) *creation.Input {
+	return &creation.Input{URL: in.URL, Strategy: in.Strategy, CustomCode: in.CustomCode, DomainID: in.DomainID,
+		Fields: changeOf(in.LinkFields, nil)}
 }
 
 // forLinks changes links of a workspace that the caller is a member of, and returns the result of
@@ -143,7 +132,7 @@ func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksIn
 
 func (r *mutationResolver) UpdateLink(ctx context.Context, in gen.UpdateLinkInput) (*gen.UpdateLinkPayload, error) {
 	update := func(ctx context.Context, m workspace.Membership, _ string) (*link.Link, error) {
-		c := changeOf(in)
+		c := updateOf(&in)
 		if err := r.chargeChanges(ctx, m, c); err != nil {
 			return nil, err
 		}
@@ -156,7 +145,7 @@ func (r *mutationResolver) UpdateLink(ctx context.Context, in gen.UpdateLinkInpu
 func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksInput) (*gen.UpdateLinksPayload, error) {
 	changes := make([]linkfield.Change, 0, len(in.Links))
 	for _, one := range in.Links {
-		changes = append(changes, changeOf(*one))
+		changes = append(changes, updateOf(one))
 	}
 	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
 		if err := r.chargeChanges(ctx, m, changes...); err != nil {
@@ -182,38 +171,14 @@ func (r *mutationResolver) chargeChanges(
 	return (*resolver)(r).chargeStored(ctx, m, all, pending)
 }
 
-func changeOf(in gen.UpdateLinkInput) linkfield.Change {
-	return linkfield.Change{
-		ID:             in.ID,
-		URL:            setUnlessNull(in.URL),
-		Title:          setOrRemove(in.Title),
-		Note:           setOrRemove(in.Note),
-		Tags:           setOrRemove(in.Tags),
-		FolderID:       setOrRemove(in.FolderID),
-		StartsAt:       setOrRemove(in.StartsAt),
-		ExpiresAt:      setOrRemove(in.ExpiresAt),
-		MaxClicks:      setOrRemove(in.MaxClicks),
-		RedirectStatus: setUnlessNull(in.RedirectStatus),
-		Archived:       setUnlessNull(in.Archived),
-		StatsPublic:    setUnlessNull(in.StatsPublic),
-		Routing:        optional.Edit[*routing.Change]{Set: in.Routing.IsSet(), To: routingChange(in.Routing.Value())},
-		ExternalID:     setOrRemove(in.ExternalID),
-		Metadata:       setOrRemove(in.Metadata),
-		Seen:           in.UpdatedAt,
-	}
+func updateOf(in *gen.UpdateLinkInput) linkfield.Change {
+	c := changeOf(in.LinkFields, in.URL)
+	c.ID, c.Seen = in.ID, in.UpdatedAt
+	return c
 }
 
-// setOrRemove is the change of a field that null removes.
-func setOrRemove[T any](value graphql.Omittable[T]) optional.Edit[T] {
-	return optional.Edit[T]{Set: value.IsSet(), To: value.Value()}
-}
-
-// setUnlessNull is the change of a field that null does not change.
-func setUnlessNull[T any](value *T) (e optional.Edit[T]) {
-	if value != nil {
-		e.Set, e.To = true, *value
-	}
-	return e
+func changeOf(in gen.LinkFields, url *string) linkfield.Change {
+	return in.Change(url, routingChange(in.Routing.Value()))
 }
 
 func (r *mutationResolver) RestoreLink(ctx context.Context, in gen.RestoreLinkInput) (*gen.RestoreLinkPayload, error) {

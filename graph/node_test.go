@@ -96,7 +96,8 @@ func (w *nodeWorld) fill(t *testing.T) {
 	now, title := db.Instant(time.Now()), "title of the link"
 	folderID := w.ids(t, w.ada.token, "Folder")[0]
 	l := w.create(t, w.ada.workspace, creation.Input{URL: "https://example.com/destination",
-		Title: &title, Tags: []string{"tag"}, FolderID: &folderID})
+		Fields: linkfield.Change{Title: optional.Set(&title), Tags: optional.Set([]string{"tag"}),
+			FolderID: optional.Set(&folderID)}})
 	w.insert(t, &domain.Domain{ID: id.New(id.Domain), WorkspaceID: w.ada.workspace.ID(), Host: "links.example.com",
 		CodeSpace: domain.Shared, Token: "token", CreatedAt: now})
 	w.insert(t, &account.Identity{Issuer: "https://id.example", Subject: "1", AccountID: w.ada.accountID,

@@ -21,8 +21,9 @@ func qrChange(in *gen.QRStyleInput) *qr.Change {
 		return nil
 	}
 	return &qr.Change{
-		Size: setOrRemove(in.Size), Margin: setOrRemove(in.Margin), Level: setOrRemove(in.Level),
-		Foreground: setOrRemove(in.Foreground), Background: setOrRemove(in.Background), Logo: setOrRemove(in.Logo),
+		Size: gen.SetOrRemove(in.Size), Margin: gen.SetOrRemove(in.Margin), Level: gen.SetOrRemove(in.Level),
+		Foreground: gen.SetOrRemove(in.Foreground), Background: gen.SetOrRemove(in.Background),
+		Logo: gen.SetOrRemove(in.Logo),
 	}
 }
 

@@ -19,17 +19,17 @@ func routingChange(in *gen.LinkRoutingInput) *routing.Change {
 		return nil
 	}
 	return &routing.Change{
-		Rules:       setOrRemove(in.Rules),
-		Query:       setOrRemove(in.Query),
-		ForwardPath: setOrRemove(in.ForwardPath),
-		UTM:         setOrRemove(in.Utm),
-		PendingURL:  setOrRemove(in.PendingURL),
-		EndedURL:    setOrRemove(in.EndedURL),
-		Card:        setOrRemove(in.Card),
+		Rules:       gen.SetOrRemove(in.Rules),
+		Query:       gen.SetOrRemove(in.Query),
+		ForwardPath: gen.SetOrRemove(in.ForwardPath),
+		UTM:         gen.SetOrRemove(in.Utm),
+		PendingURL:  gen.SetOrRemove(in.PendingURL),
+		EndedURL:    gen.SetOrRemove(in.EndedURL),
+		Card:        gen.SetOrRemove(in.Card),
 		Gate:        optional.Edit[*routing.GateChange]{Set: in.Gate.IsSet(), To: gateChange(in.Gate.Value())},
-		Bots:        setOrRemove(in.Bots),
-		QRSources:   setOrRemove(in.QRSources),
-		Tests:       setOrRemove(in.Tests),
+		Bots:        gen.SetOrRemove(in.Bots),
+		QRSources:   gen.SetOrRemove(in.QRSources),
+		Tests:       gen.SetOrRemove(in.Tests),
 	}
 }
 
@@ -38,7 +38,7 @@ func gateChange(in *gen.LinkGateInput) *routing.GateChange {
 	if in == nil {
 		return nil
 	}
-	c := &routing.GateChange{Notice: setOrRemove(in.Notice), Confirm: setOrRemove(in.Confirm)}
+	c := &routing.GateChange{Notice: gen.SetOrRemove(in.Notice), Confirm: gen.SetOrRemove(in.Confirm)}
 	if c.Password.Set = in.Password.IsSet(); in.Password.Value() != nil {
 		c.Password.To = &routing.Password{Text: *in.Password.Value()}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -46,7 +47,8 @@ func TestClicks_NameRulesTargetsAndSources(t *testing.T) {
 			{Targets: []*routing.Target{{}}},
 		})
 		l := b.create(t, ada.workspace,
-			creation.Input{URL: "https://example.com/own", Routing: &routing.Change{Rules: rules}})
+			creation.Input{URL: "https://example.com/own",
+				Fields: linkfield.Change{Routing: optional.Set(&routing.Change{Rules: rules})}})
 		clicks := clicktest.New(t, b.db, time.Now)
 		clicktest.Run(t, clicks.Recorder)
 		one := click.Click{WorkspaceID: ada.workspace.ID(), LinkID: l.ID, ClickedAt: time.Now(), Status: 302}

@@ -7,7 +7,6 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -24,20 +23,13 @@ func (r *mutationResolver) ScheduleLinkChange(
 		return workspaceID, err
 	}
 	add := func(ctx context.Context, m workspace.Membership, linkID string) (*link.ScheduledChange, error) {
-		return r.Schedule.Add(ctx, m, linkID, in.At, scheduledChange(in.Change))
+		return r.Schedule.Add(ctx, m, linkID, in.At, changeOf(in.Change.LinkFields, in.Change.URL))
 	}
 	c, err := forItem(ctx, &r.Config, in.LinkID, workspaceOf, add)
 	if err != nil {
 		return nil, err
 	}
 	return &gen.ScheduleLinkChangePayload{ScheduledChange: c, Link: c.Link}, nil
-}
-
-func scheduledChange(in *gen.LinkChangeInput) linkfield.Change {
-	return changeOf(gen.UpdateLinkInput{
-		URL: in.URL, Title: in.Title, Note: in.Note, Tags: in.Tags, FolderID: in.FolderID,
-		RedirectStatus: in.RedirectStatus, Routing: in.Routing,
-	})
 }
 
 func (r *mutationResolver) CancelLinkChange(

@@ -148,9 +148,8 @@ func TestScheduleLinkChange_OverTheAPI(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ada, eve := b.person(t, "ada"), b.person(t, "eve")
-		l := b.create(t, ada.workspace, creation.Input{
-			URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"},
-		})
+		l := b.create(t, ada.workspace, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random),
+			Fields: linkfield.Change{Tags: optional.Set([]string{"old"})}})
 		const schedule = `mutation ($id: ID!, $at: Time!, $change: LinkChangeInput!) {
 			scheduleLinkChange(input: {linkId: $id, at: $at, change: $change}) {
 				scheduledChange { id at createdBy { name } changes { field before after } }

@@ -9,10 +9,12 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -237,7 +239,8 @@ func TestScopes_ExportClicksByStatsRead(t *testing.T) {
 		m := b.person(t, "ada").workspace
 		f := must.Value(b.Config.Folders.Create(t.Context(), m, "campaigns"))(t)
 		made := must.Value(b.Config.Creation.CreateMany(t.Context(), m, creation.Batch{
-			Links: []*creation.Input{{URL: "https://example.com/", FolderID: &f.ID},
+			Links: []*creation.Input{{URL: "https://example.com/",
+				Fields: linkfield.Change{FolderID: optional.Set(&f.ID)}},
 				{URL: "https://example.com/outside"}},
 		}))(t)
 		for _, folders := range [][]string{nil, {f.ID}} {

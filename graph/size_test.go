@@ -9,9 +9,11 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -43,7 +45,8 @@ func TestCost_GrowsWithTheWorkspace(t *testing.T) {
 		must.Value(b.Folders.Create(t.Context(), eve.workspace, "inside"))(t)
 		links := make([]*creation.Input, 100)
 		for i := range links {
-			links[i] = &creation.Input{URL: fmt.Sprintf("https://example.com/inside/%d", i), FolderID: &inside.ID}
+			links[i] = &creation.Input{URL: fmt.Sprintf("https://example.com/inside/%d", i),
+				Fields: linkfield.Change{FolderID: optional.Set(&inside.ID)}}
 		}
 		must.Value(b.Creation.CreateMany(t.Context(), ada.workspace, creation.Batch{Links: links}))(t)
 		_, fenced, err := b.APIKeys.Create(t.Context(), ada.workspace, apikey.NewKey{Name: "fenced",

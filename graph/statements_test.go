@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/move/importer"
 	"github.com/linkforge/linkforge/internal/move/importsource"
 	"github.com/linkforge/linkforge/internal/move/parity"
@@ -29,6 +30,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
@@ -300,7 +302,8 @@ func newEstate(t *testing.T, b *bundle, n int) *estate {
 	for i, one := range people {
 		m := must.Value(b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID()))(t)
 		e.links = append(e.links, b.create(t, m, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i),
-			Tags: []string{fmt.Sprint("tag", i)}, FolderID: &folders[i].ID, DomainID: &domains[i].ID}))
+			DomainID: &domains[i].ID, Fields: linkfield.Change{Tags: optional.Set([]string{fmt.Sprint("tag", i)}),
+				FolderID: optional.Set(&folders[i].ID)}}))
 		if i > 0 { // the first is ada's own
 			must.Value(b.Workspaces.Create(t.Context(), account.Actor{AccountID: e.ada.accountID}, "more",
 				fmt.Sprint("more-", i)))(t)

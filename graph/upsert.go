@@ -9,11 +9,9 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
-	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -41,7 +39,7 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 	if err != nil {
 		return nil, err
 	}
-	links := make([]*creation.Upsert, 0, len(in.Links))
+	links := make([]*creation.Input, 0, len(in.Links))
 	for _, fields := range in.Links {
 		links = append(links, upsertOf(m, fields))
 	}
@@ -63,40 +61,29 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 
 // chargeUpserts is chargeStored for upserts.
 func (r *mutationResolver) chargeUpserts(
-	ctx context.Context, m workspace.Membership, upserts ...*creation.Upsert,
+	ctx context.Context, m workspace.Membership, upserts ...*creation.Input,
 ) error {
 	var all, pending linklist.Keys
 	for _, u := range upserts {
-		if all.ExternalIDs = append(all.ExternalIDs, u.ExternalID); u.Fields.NeedsValidStates() {
-			pending.ExternalIDs = append(pending.ExternalIDs, u.ExternalID)
+		externalID := optional.Value(u.Fields.ExternalID.To)
+		if all.ExternalIDs = append(all.ExternalIDs, externalID); u.Fields.NeedsValidStates() {
+			pending.ExternalIDs = append(pending.ExternalIDs, externalID)
 		}
 	}
 	return (*resolver)(r).chargeStored(ctx, m, all, pending)
 }
 
-func upsertOf(m workspace.Membership, in *gen.NewLinkInput) *creation.Upsert {
-	return &creation.Upsert{
-		ExternalID: optional.Value(in.ExternalID), URL: in.URL, Strategy: in.Strategy, CustomCode: in.CustomCode,
-		DomainID: in.DomainID,
-		Fields: linkfield.Change{
-			Title:          setOrRemove(in.Title),
-			Note:           setOrRemove(in.Note),
-			Tags:           setOrRemove(in.Tags),
-			FolderID:       setOrRemove(in.FolderID),
-			Metadata:       setOrRemove(in.Metadata),
-			StartsAt:       setOrRemove(in.StartsAt),
-			ExpiresAt:      setOrRemove(in.ExpiresAt),
-			MaxClicks:      setOrRemove(in.MaxClicks),
-			RedirectStatus: setOrDefault(in.RedirectStatus, m.Workspace().DefaultRedirectStatus),
-			Archived:       setOrDefault(in.Archived, false),
-			StatsPublic:    setOrDefault(in.StatsPublic, false),
-			Routing: optional.Edit[*routing.Change]{Set: in.Routing.IsSet(),
-				To: routingChange(in.Routing.Value())},
-		},
-	}
+// upsertOf returns the input of an upsert, in which null resets what always has a value to its default.
+func upsertOf(m workspace.Membership, in *gen.NewLinkInput) *creation.Input {
+	l := linkInput(in)
+	resetIfNull(&l.Fields.RedirectStatus, in.RedirectStatus, m.Workspace().DefaultRedirectStatus)
+	resetIfNull(&l.Fields.Archived, in.Archived, false)
+	resetIfNull(&l.Fields.StatsPublic, in.StatsPublic, false)
+	return l
 }
 
-// setOrDefault is the change of a field that null resets to a default.
-func setOrDefault[T any](value graphql.Omittable[*T], otherwise T) optional.Edit[T] {
-	return optional.Edit[T]{Set: value.IsSet(), To: optional.Or(value.Value(), otherwise)}
+func resetIfNull[T any](field *optional.Edit[T], given graphql.Omittable[*T], to T) {
+	if given.IsSet() && given.Value() == nil {
+		*field = optional.Set(to)
+	}
 }

@@ -24,7 +24,7 @@ func (r *mutationResolver) CreateUtmTemplate(
 func (r *mutationResolver) UpdateUtmTemplate(
 	ctx context.Context, in gen.UpdateUtmTemplateInput,
 ) (*gen.UpdateUtmTemplatePayload, error) {
-	change := folder.TemplateChange{Name: setUnlessNull(in.Name)}
+	change := folder.TemplateChange{Name: gen.SetUnlessNull(in.Name)}
 	if in.Utm != nil {
 		change.UTM = optional.Set(in.Utm)
 	}

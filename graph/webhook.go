@@ -45,7 +45,7 @@ func (r *mutationResolver) UpdateWebhook(
 	ctx context.Context, in gen.UpdateWebhookInput,
 ) (*gen.UpdateWebhookPayload, error) {
 	change := webhook.Change{
-		Name: setUnlessNull(in.Name), URL: setUnlessNull(in.URL), Status: setUnlessNull(in.Status),
+		Name: gen.SetUnlessNull(in.Name), URL: gen.SetUnlessNull(in.URL), Status: gen.SetUnlessNull(in.Status),
 		SkipBacklog: optional.Value(in.SkipBacklog),
 	}
 	if in.Types != nil {

@@ -54,17 +54,17 @@ func (r *mutationResolver) workspaceChange(
 	c := workspace.Change{
 		Name: in.Name, Slug: in.Slug,
 		DefaultStrategy: (*string)(in.DefaultStrategy), DefaultRedirectStatus: in.DefaultRedirectStatus,
-		NotFoundURL: setOrRemove(in.NotFoundURL), EndedURL: setOrRemove(in.EndedURL),
-		Inspectable: setOrRemove(in.Inspectable), CaseSensitiveCodes: in.CaseSensitiveCodes,
+		NotFoundURL: gen.SetOrRemove(in.NotFoundURL), EndedURL: gen.SetOrRemove(in.EndedURL),
+		Inspectable: gen.SetOrRemove(in.Inspectable), CaseSensitiveCodes: in.CaseSensitiveCodes,
 		RequireSecondFactor: in.RequireSecondFactor,
 		FoldCodes:           r.Config.Links.FoldCodes(m),
 	}
 	if c.RoutingDefaults.Set = in.RoutingDefaults.IsSet(); in.RoutingDefaults.Value() != nil {
 		defaults := in.RoutingDefaults.Value()
 		c.RoutingDefaults.To = &routing.Change{
-			Query: setOrRemove(defaults.Query), ForwardPath: setOrRemove(defaults.ForwardPath),
-			UTM:  setOrRemove(defaults.Utm),
-			Bots: setOrRemove(defaults.Bots),
+			Query: gen.SetOrRemove(defaults.Query), ForwardPath: gen.SetOrRemove(defaults.ForwardPath),
+			UTM:  gen.SetOrRemove(defaults.Utm),
+			Bots: gen.SetOrRemove(defaults.Bots),
 		}
 		if err := r.Config.UTMTemplates.Fill(ctx, m, &c.RoutingDefaults.To.UTM.To); err != nil {
 			return c, err

@@ -45346,7 +45346,7 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 			if err != nil {
 				return it, err
 			}
-			it.ExternalID = data
+			it.ExternalID = graphql.OmittableOf(data)
 		case "metadata":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
 			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPairᚄ(ctx, v)
@@ -46711,7 +46711,7 @@ func (ec *executionContext) unmarshalInputLinkChangeInput(ctx context.Context, o
 			if err != nil {
 				return it, err
 			}
-			it.RedirectStatus = data
+			it.RedirectStatus = graphql.OmittableOf(data)
 		case "routing":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("routing"))
 			data, err := ec.unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx, v)
@@ -47460,7 +47460,7 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 			if err != nil {
 				return it, err
 			}
-			it.ExternalID = data
+			it.ExternalID = graphql.OmittableOf(data)
 		case "metadata":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("metadata"))
 			data, err := ec.unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPairᚄ(ctx, v)
@@ -49560,21 +49560,21 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 			if err != nil {
 				return it, err
 			}
-			it.RedirectStatus = data
+			it.RedirectStatus = graphql.OmittableOf(data)
 		case "archived":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archived"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.Archived = data
+			it.Archived = graphql.OmittableOf(data)
 		case "statsPublic":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("statsPublic"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.StatsPublic = data
+			it.StatsPublic = graphql.OmittableOf(data)
 		case "updatedAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updatedAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)

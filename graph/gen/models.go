@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
+
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/event/audit"
@@ -17,7 +18,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
-	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/link/moderation"
 	"github.com/linkforge/linkforge/internal/move/archive"
@@ -942,24 +942,6 @@ type LinkBy struct {
 	Code *CodeLinkBy `json:"code,omitempty"`
 }
 
-// Fields that can be changed at an instant in the future: at least one; as in updateLink.
-type LinkChangeInput struct {
-	// The destination. IMMUTABLE for a DETERMINISTIC link.
-	URL *string `json:"url,omitempty"`
-	// The title.
-	Title graphql.Omittable[*string] `json:"title,omitempty"`
-	// The note for the members.
-	Note graphql.Omittable[*string] `json:"note,omitempty"`
-	// The tags, all of them.
-	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
-	// The id of the link's folder; null: none.
-	FolderID graphql.Omittable[*string] `json:"folderId,omitempty"`
-	// The HTTP status of the redirect.
-	RedirectStatus *int `json:"redirectStatus,omitempty"`
-	// How the link answers visitors; absent fields of it stay.
-	Routing graphql.Omittable[*LinkRoutingInput] `json:"routing,omitempty"`
-}
-
 // A page of links.
 type LinkConnection struct {
 	// The links, each with its cursor.
@@ -1126,46 +1108,6 @@ type MemberEdge struct {
 	Cursor string `json:"cursor"`
 	// A member.
 	Node *workspace.Member `json:"node"`
-}
-
-// A link of createLinks and upsertLink(s); CreateLinkInput describes the fields. An upsert changes an existing link to the given fields:
-// absent fields stay, and null clears.
-type NewLinkInput struct {
-	// The destination.
-	URL string `json:"url"`
-	// The strategy of the code. An upsert without strategy and customCode creates a RANDOM link; another strategy than that of the existing
-	// link is IMMUTABLE.
-	Strategy *link.Strategy `json:"strategy,omitempty"`
-	// The code of a CUSTOM link. In an upsert, another code than that of the existing link is IMMUTABLE.
-	CustomCode *string `json:"customCode,omitempty"`
-	// The id of a domain with codes of its own that gets the code. In an upsert, another one than that of the existing link is IMMUTABLE.
-	DomainID *string `json:"domainId,omitempty"`
-	// A title.
-	Title graphql.Omittable[*string] `json:"title,omitempty"`
-	// A note for the members.
-	Note graphql.Omittable[*string] `json:"note,omitempty"`
-	// The tags, all of them.
-	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
-	// The id of the link's folder.
-	FolderID graphql.Omittable[*string] `json:"folderId,omitempty"`
-	// The link redirects from this time on.
-	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
-	// The link responds 410 from this time on.
-	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
-	// The maximum number of redirects.
-	MaxClicks graphql.Omittable[*int64] `json:"maxClicks,omitempty"`
-	// The HTTP status of the redirect.
-	RedirectStatus graphql.Omittable[*int] `json:"redirectStatus,omitempty"`
-	// How the link answers visitors.
-	Routing graphql.Omittable[*LinkRoutingInput] `json:"routing,omitempty"`
-	// The caller's own id. An upsert requires it: INVALID_INPUT.
-	ExternalID *string `json:"externalId,omitempty"`
-	// The caller's own data, all of it.
-	Metadata graphql.Omittable[[]*linkfield.Pair] `json:"metadata,omitempty"`
-	// Whether the link is archived.
-	Archived graphql.Omittable[*bool] `json:"archived,omitempty"`
-	// Whether its stats are public.
-	StatsPublic graphql.Omittable[*bool] `json:"statsPublic,omitempty"`
 }
 
 // Information about a page of a connection.
@@ -1817,44 +1759,6 @@ type UpdateFolderPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// Input of updateLink. Absent fields stay unchanged.
-type UpdateLinkInput struct {
-	// The link's id.
-	ID string `json:"id"`
-	// The destination. That of a DETERMINISTIC link cannot change.
-	URL *string `json:"url,omitempty"`
-	// The title; null removes it.
-	Title graphql.Omittable[*string] `json:"title,omitempty"`
-	// The note; null removes it.
-	Note graphql.Omittable[*string] `json:"note,omitempty"`
-	// The tags, all of them; null removes them.
-	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
-	// The id of the link's folder; null: none.
-	FolderID graphql.Omittable[*string] `json:"folderId,omitempty"`
-	// The link redirects from this time on; null: immediately.
-	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
-	// From this time on, the link responds 410. It must be in the future. Null: never.
-	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
-	// The maximum number of redirects, counted from the link's creation; null: unlimited. When it is set on a link that is being
-	// followed, redirects by other nodes within the same second may exceed it, and so may clicks that still wait for the database.
-	// Previews and prefetches do not count. For small numbers, set routing.gate.confirm too: link scanners look like browsers.
-	MaxClicks graphql.Omittable[*int64] `json:"maxClicks,omitempty"`
-	// The HTTP status of the redirect: 301, 302, 307 or 308.
-	RedirectStatus *int `json:"redirectStatus,omitempty"`
-	// Whether the link is archived. Archived links redirect.
-	Archived *bool `json:"archived,omitempty"`
-	// Whether its stats are public, at the short URL followed by a plus sign.
-	StatsPublic *bool `json:"statsPublic,omitempty"`
-	// The link's updatedAt as the caller has read it. If the link has changed since, the update fails with CONFLICT.
-	UpdatedAt *time.Time `json:"updatedAt,omitempty"`
-	// How the link answers visitors; absent fields of it stay. Null: a plain link.
-	Routing graphql.Omittable[*LinkRoutingInput] `json:"routing,omitempty"`
-	// The caller's own id; null removes it. Error: EXTERNAL_ID_TAKEN.
-	ExternalID graphql.Omittable[*string] `json:"externalId,omitempty"`
-	// The caller's own data, all of it; null removes it.
-	Metadata graphql.Omittable[[]*linkfield.Pair] `json:"metadata,omitempty"`
-}
-
 // Payload of updateLink, and the result of one change of updateLinks.
 type UpdateLinkPayload struct {
 	// The changed link; null when there are errors.
@@ -2238,7 +2142,11 @@ var AllErrorCode = []ErrorCode{
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeExternalIDTaken, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict, ErrorCodeIdempotencyConflict, ErrorCodeExpired, ErrorCodeLastOwner, ErrorCodeAlreadyMember, ErrorCodeDomainTaken, ErrorCodeForbidden, ErrorCodeUnavailable:
+	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken,
+		ErrorCodeCodeReserved, ErrorCodeExternalIDTaken, ErrorCodeCodeExhausted, ErrorCodeSlugTaken,
+		ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict,
+		ErrorCodeIdempotencyConflict, ErrorCodeExpired, ErrorCodeLastOwner, ErrorCodeAlreadyMember,
+		ErrorCodeDomainTaken, ErrorCodeForbidden, ErrorCodeUnavailable:
 		return true
 	}
 	return false

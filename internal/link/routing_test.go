@@ -22,9 +22,10 @@ func TestStore_RoutingTextsStay(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		const text = `it's \u0000 \\ "quoted" \' {} ü`
 		rule := &routing.Rule{Name: new(text), Targets: []*routing.Target{{}}}
-		l := b.Make(t, creation.Input{URL: "https://example.com/", Routing: &routing.Change{
-			Rules: optional.Set([]*routing.Rule{rule}), UTM: optional.Set(&routing.UTM{Source: new(text)}),
-		}})
+		l := b.Make(t, creation.Input{URL: "https://example.com/",
+			Fields: linkfield.Change{Routing: optional.Set(&routing.Change{
+				Rules: optional.Set([]*routing.Rule{rule}), UTM: optional.Set(&routing.UTM{Source: new(text)}),
+			})}})
 		for _, title := range []string{"a", "b", "c"} {
 			b.Change(t, l, linkfield.Change{Title: to(new(title))})
 			got := b.Reload(t, l).Routing
@@ -62,11 +63,13 @@ func TestStore_TestsOfDrawsAcceptAnyCandidate(t *testing.T) {
 				Location: new("https://example.com/" + "ab"[i%2:i%2+1]),
 			}
 			l := b.Make(t,
-				creation.Input{URL: "https://example.com/own", Strategy: new(link.Random), Routing: split(test)})
+				creation.Input{URL: "https://example.com/own", Strategy: new(link.Random),
+					Fields: linkfield.Change{Routing: optional.Set(split(test))}})
 			b.Change(t, l, linkfield.Change{Routing: optional.Set(&routing.Change{})})
 		}
 		test := &routing.Test{Visit: &routing.Sample{}, Location: new("https://example.com/c")}
-		_, _, err := b.Create(t.Context(), b.Mine, creation.Input{URL: "https://example.com/own", Routing: split(test)})
+		_, _, err := b.Create(t.Context(), b.Mine, creation.Input{URL: "https://example.com/own",
+			Fields: linkfield.Change{Routing: optional.Set(split(test))}})
 		if e := errs.From(err); e == nil || strings.Join(e.Field, ".") != "routing.tests.0" {
 			t.Errorf("a location that no candidate has: %v", err)
 		}
@@ -84,11 +87,11 @@ func TestStore_TestsFillPlaceholders(t *testing.T) {
 		}
 		expires := noon.AddDate(0, 0, 1)
 		l := b.Make(t,
-			creation.Input{URL: "https://example.com/own", CustomCode: new("spring"), ExpiresAt: &expires,
-				Routing: &routing.Change{
+			creation.Input{URL: "https://example.com/own", CustomCode: new("spring"),
+				Fields: linkfield.Change{ExpiresAt: optional.Set(&expires), Routing: optional.Set(&routing.Change{
 					EndedURL: optional.Set(new("https://example.com/ended?{code}@{host}")),
 					Tests:    optional.Set([]*routing.Test{test}),
-				}})
+				})}})
 		b.Change(t, l, linkfield.Change{Routing: optional.Set(&routing.Change{})})
 	})
 }
@@ -98,9 +101,10 @@ func TestStore_ExplainSkipsUsedUpTargets(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		rule := &routing.Rule{
 			Targets: []*routing.Target{{URL: new("https://example.com/capped"), MaxClicks: new(int64(1))}}}
-		l := b.Make(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
-			Rules: optional.Set([]*routing.Rule{rule}),
-		}})
+		l := b.Make(t, creation.Input{URL: "https://example.com/own",
+			Fields: linkfield.Change{Routing: optional.Set(&routing.Change{
+				Rules: optional.Set([]*routing.Rule{rule}),
+			})}})
 		targetID := l.Routing.Rules[0].Targets[0].ID
 		explain := func(change *routing.Change) string {
 			e := must.Value(b.Links.Explain(t.Context(), link.Simulation{Link: b.Reload(t, l), Change: change}))(t)
@@ -133,9 +137,10 @@ func TestStore_LocksTargetsInOrder(t *testing.T) {
 		rule.Targets = append(rule.Targets,
 			&routing.Target{URL: new("https://example.com/a"), MaxClicks: new(int64(1))})
 	}
-	b.Make(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{
-		Rules: optional.Set([]*routing.Rule{rule}),
-	}})
+	b.Make(t, creation.Input{URL: "https://example.com/own",
+		Fields: linkfield.Change{Routing: optional.Set(&routing.Change{
+			Rules: optional.Set([]*routing.Rule{rule}),
+		})}})
 	var written []string // ctid has the order of the writes
 	err := d.NewSelect().Table("grants").Column("subject_id").Order("ctid").Scan(db.AsSystem(t.Context()), &written)
 	if err != nil || len(written) != 8 || !slices.IsSorted(written) {
@@ -147,7 +152,8 @@ func TestStore_LocksTargetsInOrder(t *testing.T) {
 func TestStore_DisabledLinkKeepsItsURLs(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		ended := optional.Set(new("https://bad.example/"))
-		l := b.Make(t, creation.Input{URL: "https://example.com/own", Routing: &routing.Change{EndedURL: ended}})
+		l := b.Make(t, creation.Input{URL: "https://example.com/own",
+			Fields: linkfield.Change{Routing: optional.Set(&routing.Change{EndedURL: ended})}})
 		b.Set(t, l, "disabled_at = ?", noon)
 		for _, change := range []*routing.Change{{EndedURL: optional.Set[*string](nil)}, nil} {
 			_, err := b.Edit.Update(t.Context(), b.Mine, linkfield.Change{ID: l.ID, Routing: optional.Set(change)})

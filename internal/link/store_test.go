@@ -65,7 +65,8 @@ func TestStore_NotesAndTags(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		note := "first line\nsecond"
 		l := b.Make(t,
-			creation.Input{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
+			creation.Input{URL: "https://example.com/", Fields: linkfield.Change{Note: optional.Set(&note),
+				Tags: optional.Set([]string{"spring", " Autumn ", "spring"})}})
 		if got := b.Tags(t, l); *l.Note != note || !cmp.Equal(got, []string{"Autumn", "spring"}) {
 			t.Errorf("note %q, tags %q", *l.Note, got)
 		}
@@ -89,41 +90,46 @@ func TestStore_ChecksOwnData(t *testing.T) {
 			tags = append(tags, fmt.Sprint(i))
 		}
 		for name, in := range map[string]creation.Input{
-			"no id":              {ExternalID: new("")},
-			"a long id":          {ExternalID: new(strings.Repeat("ä", 256))},
-			"a line break":       {ExternalID: new("a\nb")},
-			"no text":            {ExternalID: new("a\xff")},
-			"no key":             {Metadata: pairs("", "v")},
-			"a bad key":          {Metadata: pairs("a b", "v")},
-			"a long key":         {Metadata: pairs(strings.Repeat("a", 51), "v")},
-			"a long value":       {Metadata: pairs("k", strings.Repeat("ä", 501))},
-			"a zero":             {Metadata: pairs("k", "\x00")},
-			"the same key":       {Metadata: append(pairs("k", "1"), pairs("k", "2")...)},
-			"too many pairs":     {Metadata: many},
-			"value not UTF-8":    {Metadata: pairs("k", "\xff")},
-			"a long note":        {Note: new(strings.Repeat("n", linkfield.MaxNote+1))},
-			"many tags":          {Tags: tags},
-			"an empty tag":       {Tags: []string{""}},
-			"a tag of two lines": {Tags: []string{"a\nb"}},
-			"no clicks":          {MaxClicks: new(int64)},
+			"no id":        {Fields: linkfield.Change{ExternalID: optional.Set(new(""))}},
+			"a long id":    {Fields: linkfield.Change{ExternalID: optional.Set(new(strings.Repeat("ä", 256)))}},
+			"a line break": {Fields: linkfield.Change{ExternalID: optional.Set(new("a\nb"))}},
+			"no text":      {Fields: linkfield.Change{ExternalID: optional.Set(new("a\xff"))}},
+			"no key":       {Fields: linkfield.Change{Metadata: optional.Set(pairs("", "v"))}},
+			"a bad key":    {Fields: linkfield.Change{Metadata: optional.Set(pairs("a b", "v"))}},
+			"a long key": {Fields: linkfield.Change{Metadata: optional.Set(pairs(strings.Repeat("a", 51),
+				"v"))}},
+			"a long value": {Fields: linkfield.Change{Metadata: optional.Set(pairs("k", strings.Repeat("ä",
+				501)))}},
+			"a zero": {Fields: linkfield.Change{Metadata: optional.Set(pairs("k", "\x00"))}},
+			"the same key": {Fields: linkfield.Change{Metadata: optional.Set(append(pairs("k", "1"), pairs("k",
+				"2")...))}},
+			"too many pairs":  {Fields: linkfield.Change{Metadata: optional.Set(many)}},
+			"value not UTF-8": {Fields: linkfield.Change{Metadata: optional.Set(pairs("k", "\xff"))}},
+			"a long note": {Fields: linkfield.Change{Note: optional.Set(new(strings.Repeat("n",
+				linkfield.MaxNote+1)))}},
+			"many tags":          {Fields: linkfield.Change{Tags: optional.Set(tags)}},
+			"an empty tag":       {Fields: linkfield.Change{Tags: optional.Set([]string{""})}},
+			"a tag of two lines": {Fields: linkfield.Change{Tags: optional.Set([]string{"a\nb"})}},
+			"no clicks":          {Fields: linkfield.Change{MaxClicks: optional.Set(new(int64))}},
 		} {
 			t.Run(name, func(t *testing.T) {
 				in.URL = "https://example.com/bad"
 				b.Refuse(t, in, errs.InvalidInput)
 			})
 		}
-		longest := creation.Input{URL: "https://example.com/good", ExternalID: new(strings.Repeat("ä", 255)),
-			Metadata: many[:linkfield.MaxPairs]}
-		for _, p := range longest.Metadata {
+		longest := creation.Input{URL: "https://example.com/good",
+			Fields: linkfield.Change{ExternalID: optional.Set(new(strings.Repeat("ä", 255))),
+				Metadata: optional.Set(many[:linkfield.MaxPairs])}}
+		for _, p := range longest.Fields.Metadata.To {
 			p.Value = strings.Repeat("𝄞", linkfield.MaxPairValue)
 		}
 		l := b.Make(t, longest)
 		got, err := b.Get(t.Context(), b.Mine, l.ID)
-		if err != nil || *got.ExternalID != *longest.ExternalID {
+		if err != nil || *got.ExternalID != *longest.Fields.ExternalID.To {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		stored, err := got.Metadata.Pairs()
-		if err != nil || len(stored) != linkfield.MaxPairs || stored[0].Value != longest.Metadata[0].Value {
+		if err != nil || len(stored) != linkfield.MaxPairs || stored[0].Value != longest.Fields.Metadata.To[0].Value {
 			t.Errorf("%d pairs, %v", len(stored), err)
 		}
 	})
@@ -132,17 +138,19 @@ func TestStore_ChecksOwnData(t *testing.T) {
 func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		l := b.Make(t,
-			creation.Input{URL: "https://example.com/a", ExternalID: new("1"), Metadata: pairs("k", "v")})
+			creation.Input{URL: "https://example.com/a", Fields: linkfield.Change{ExternalID: optional.Set(new("1")),
+				Metadata: optional.Set(pairs("k", "v"))}})
 		random := b.Make(t,
-			creation.Input{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("2"),
-				Metadata: pairs("k", "v")})
+			creation.Input{URL: "https://example.com/b", Strategy: new(link.Random),
+				Fields: linkfield.Change{ExternalID: optional.Set(new("2")), Metadata: optional.Set(pairs("k", "v"))}})
 		for _, one := range []*link.Link{l, random} {
 			must.Value(b.Edit.Delete(t.Context(), b.Mine, one.ID))(t)
 		}
 		if got, err := b.ByExternalID(t.Context(), b.Mine, "1"); err != nil || got.ID != l.ID || got.Metadata == "" {
 			t.Errorf("deleted: %+v, %v", got, err)
 		}
-		b.Refuse(t, creation.Input{URL: "https://example.com/c", ExternalID: new("2")}, errs.ExternalIDTaken)
+		b.Refuse(t, creation.Input{URL: "https://example.com/c",
+			Fields: linkfield.Change{ExternalID: optional.Set(new("2"))}}, errs.ExternalIDTaken)
 		// Revived without an id, it has the one that it had.
 		revived, created := b.MakeOrFind(t, creation.Input{URL: "https://example.com/a"})
 		if created || revived.ID != l.ID || optional.Value(revived.ExternalID) != "1" || revived.Metadata != "" {
@@ -152,12 +160,15 @@ func TestStore_ExternalIDLivesAsLongAsTheLink(t *testing.T) {
 		b.Now = b.Now.Add(linktest.Tombstones + time.Hour)
 		b.PurgeEnded(t)
 		b.ExpectRows(t, 0, "link_metadata", "TRUE")
-		other, created := b.MakeOrFind(t, creation.Input{URL: "https://example.com/c", ExternalID: new("1")})
+		other, created := b.MakeOrFind(t, creation.Input{URL: "https://example.com/c",
+			Fields: linkfield.Change{ExternalID: optional.Set(new("1"))}})
 		if !created {
 			t.Error("the id of a purged link is taken")
 		}
-		b.Refuse(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1")}, errs.ExternalIDTaken)
-		again, created := b.MakeOrFind(t, creation.Input{URL: "https://example.com/a", ExternalID: new("3")})
+		b.Refuse(t, creation.Input{URL: "https://example.com/a",
+			Fields: linkfield.Change{ExternalID: optional.Set(new("1"))}}, errs.ExternalIDTaken)
+		again, created := b.MakeOrFind(t, creation.Input{URL: "https://example.com/a",
+			Fields: linkfield.Change{ExternalID: optional.Set(new("3"))}})
 		if created || optional.Value(again.ExternalID) != "3" || again.ID == other.ID {
 			t.Errorf("revived with another id: %t, %+v", created, again)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -140,8 +141,8 @@ func TestDispatcher_CountsExpiredClicks(t *testing.T) {
 func TestDispatcher_DeliversClicksOfTaggedLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		made := must.Value(b.Creation.CreateMany(t.Context(), b.m, creation.Batch{Links: []*creation.Input{
-			{URL: "https://example.com/1", Tags: []string{"partner", "other"}},
-			{URL: "https://example.com/2", Tags: []string{"other"}},
+			{URL: "https://example.com/1", Fields: linkfield.Change{Tags: optional.Set([]string{"partner", "other"})}},
+			{URL: "https://example.com/2", Fields: linkfield.Change{Tags: optional.Set([]string{"other"})}},
 			{URL: "https://example.com/3"},
 		}}))(t)
 		hooks := map[*webhook.Webhook]int{}

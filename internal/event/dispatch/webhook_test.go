@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/event/dispatch"
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -506,7 +507,8 @@ func TestReplaceTags_FollowsLinks(t *testing.T) {
 		change.Tags = optional.Set([]string{"a", "b"})
 		w, _ := b.createWith(t, change)
 		must.Value(b.Creation.CreateMany(t.Context(), b.m, creation.Batch{
-			Links: []*creation.Input{{URL: "https://example.com/", Tags: []string{"a"}}},
+			Links: []*creation.Input{{URL: "https://example.com/",
+				Fields: linkfield.Change{Tags: optional.Set([]string{"a"})}}},
 		}))(t)
 		must.Value(b.Edit.ReplaceTags(t.Context(), b.m, []string{"a"}, nil))(t)
 		got := must.Value(b.Webhooks.Rows().ByID(t.Context(), b.m, w.ID))(t)[0].Tags

@@ -172,7 +172,7 @@ func (b *batch) prepare(ctx context.Context) (isPending bool, err error) {
 func (b *batch) isAllOrNothing() bool { return b.calls[0].policy == link.AllOrNothing }
 
 // isUpsert reports whether the batch is one call of upserts.
-func (b *batch) isUpsert() bool { return b.calls[0].items[0].upsert != nil }
+func (b *batch) isUpsert() bool { return b.calls[0].items[0].isUpsert }
 
 // validate drafts the link of an item, once.
 func (b *batch) validate(it *item) {
@@ -185,10 +185,7 @@ func (b *batch) validate(it *item) {
 			return
 		}
 	}
-	if it.draft, it.Err = it.in.draft(it.call.member, b.now, it.isImported); it.Err == nil {
-		it.Err = b.draftUpsert(it)
-	}
-	if it.Err == nil {
+	if it.draft, it.Err = it.newDraft(it.call.member, b.now); it.Err == nil {
 		it.draft.FolderID, it.Err = it.call.member.NewFolder(it.draft.FolderID)
 	}
 	if it.Err == nil {
@@ -244,7 +241,7 @@ func (b *batch) announce(ctx context.Context, items []*item) {
 
 // restart resets everything but the request.
 func (it *item) restart() {
-	*it = item{call: it.call, proposal: proposal{in: it.in, upsert: it.upsert, isImported: it.isImported}}
+	*it = item{call: it.call, proposal: proposal{in: it.in, isUpsert: it.isUpsert, isImported: it.isImported}}
 }
 
 // resetAttempt resets the state of the transaction.
@@ -262,7 +259,7 @@ func (it *item) isUndecided() bool { return it.attempt.Link == nil && it.attempt
 // isKnown reports whether an upsert needs no new link: it has failed, or its link exists. It is
 // false for other items.
 func (it *item) isKnown() bool {
-	return it.upsert != nil && (it.Err != nil || it.Link != nil || it.holder != nil)
+	return it.isUpsert && (it.Err != nil || it.Link != nil || it.holder != nil)
 }
 
 // unresolved returns the items that have no result yet, neither final nor in this attempt.

@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -224,20 +225,27 @@ func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		const url = "https://example.com/a"
 		plain, _ := b.create(t, Input{URL: "https://example.com/plain"})
-		own, _ := b.create(t, Input{URL: url, ExternalID: new("A-1"), Metadata: pairs("k", "v")})
+		own, _ := b.create(t, Input{URL: url, Fields: linkfield.Change{ExternalID: to(new("A-1")),
+			Metadata: to(pairs("k", "v"))}})
 		for name, c := range map[string]struct {
 			in    Input
 			there *link.Link
 			want  string
 		}{
-			"the same":         {in: Input{URL: url, ExternalID: new("A-1"), Title: new("other")}, there: own},
-			"none":             {in: Input{URL: url}, there: own},
-			"another":          {in: Input{URL: url, ExternalID: new("A-9")}, want: "CONFLICT"},
-			"in other letters": {in: Input{URL: url, ExternalID: new("a-1")}, want: "CONFLICT"},
-			"with a space":     {in: Input{URL: url, ExternalID: new("A-1 ")}, want: "CONFLICT"},
-			"of a link without": {in: Input{URL: "https://example.com/plain", ExternalID: new("A-9")},
+			"the same": {in: Input{URL: url, Fields: linkfield.Change{ExternalID: to(new("A-1")),
+				Title: to(new("other"))}}, there: own},
+			"none": {in: Input{URL: url}, there: own},
+			"another": {in: Input{URL: url, Fields: linkfield.Change{ExternalID: to(new("A-9"))}},
 				want: "CONFLICT"},
-			"taken": {in: Input{URL: "https://example.com/new", ExternalID: new("A-1")}, want: "EXTERNAL_ID_TAKEN"},
+			"in other letters": {in: Input{URL: url, Fields: linkfield.Change{ExternalID: to(new("a-1"))}},
+				want: "CONFLICT"},
+			"with a space": {in: Input{URL: url, Fields: linkfield.Change{ExternalID: to(new("A-1 "))}},
+				want: "CONFLICT"},
+			"of a link without": {in: Input{URL: "https://example.com/plain",
+				Fields: linkfield.Change{ExternalID: to(new("A-9"))}},
+				want: "CONFLICT"},
+			"taken": {in: Input{URL: "https://example.com/new", Fields: linkfield.Change{ExternalID: to(new("A-1"))}},
+				want: "EXTERNAL_ID_TAKEN"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				l, created, err := b.Create(t.Context(), b.Mine, c.in)
@@ -252,7 +260,8 @@ func TestStore_CreateReturnsOnlyTheLinkWithTheExternalID(t *testing.T) {
 				}
 			})
 		}
-		l, _, err := b.Create(t.Context(), b.Foreign, Input{URL: url, ExternalID: new("A-1")})
+		l, _, err := b.Create(t.Context(), b.Foreign, Input{URL: url,
+			Fields: linkfield.Change{ExternalID: to(new("A-1"))}})
 		if err != nil || l.ID == own.ID {
 			t.Errorf("in another workspace: %v", err)
 		}
@@ -266,13 +275,13 @@ func TestStore_CreateManyComparesExternalIDsInTheBatch(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		url := "https://example.com/a"
 		results := b.createMany(t, link.SkipFailed,
-			&Input{URL: url, ExternalID: new("1")},
-			&Input{URL: url, ExternalID: new("1")},
+			&Input{URL: url, Fields: linkfield.Change{ExternalID: to(new("1"))}},
+			&Input{URL: url, Fields: linkfield.Change{ExternalID: to(new("1"))}},
 			&Input{URL: url},
-			&Input{URL: url, ExternalID: new("2")},
-			&Input{URL: "https://example.com/b", ExternalID: new("1")},
-			&Input{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
-			&Input{URL: url, Strategy: new(link.Random), ExternalID: new("3")},
+			&Input{URL: url, Fields: linkfield.Change{ExternalID: to(new("2"))}},
+			&Input{URL: "https://example.com/b", Fields: linkfield.Change{ExternalID: to(new("1"))}},
+			&Input{URL: url, Strategy: new(link.Random), Fields: linkfield.Change{ExternalID: to(new("3"))}},
+			&Input{URL: url, Strategy: new(link.Random), Fields: linkfield.Change{ExternalID: to(new("3"))}},
 		)
 		want := []string{"created", "there", "there", "CONFLICT", "EXTERNAL_ID_TAKEN", "created", "EXTERNAL_ID_TAKEN"}
 		wanttest.Equal(t, want, outcomes(results), "difference")

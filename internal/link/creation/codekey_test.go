@@ -12,6 +12,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -91,12 +92,14 @@ func TestCustomCodes_DoNotDependOnCase(t *testing.T) {
 			}
 		}
 		upserted, err := b.Upsert(t.Context(), b.Mine,
-			&Upsert{ExternalID: "1", URL: "https://example.com/new", CustomCode: new("PROMO")})
+			&Input{URL: "https://example.com/new", CustomCode: new("PROMO"),
+				Fields: linkfield.Change{ExternalID: to(new("1"))}})
 		if err != nil || upserted.Link.ID != promo.ID || upserted.Link.Code != "Promo" {
 			t.Errorf("%+v, %v", upserted, err)
 		}
 		_, err = b.Upsert(t.Context(), b.Mine,
-			&Upsert{ExternalID: "1", URL: "https://example.com/new", CustomCode: new("promos")})
+			&Input{URL: "https://example.com/new", CustomCode: new("promos"),
+				Fields: linkfield.Change{ExternalID: to(new("1"))}})
 		if !errs.Is(err, errs.Immutable) {
 			t.Errorf("another code: %v", err)
 		}

@@ -17,8 +17,10 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/codecounter"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -128,7 +130,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 			return nil, err
 		}
 	}
-	hasRouting := slices.ContainsFunc(in.Links, func(l *Input) bool { return l.Routing != nil })
+	hasRouting := slices.ContainsFunc(in.Links, func(l *Input) bool { return l.Fields.Routing.Set })
 	// they read before the transaction checks the membership
 	if m.IsPresumed() && (in.IdempotencyKey != nil || hasRouting) {
 		return nil, errors.New("creating links with a presumed membership")
@@ -139,7 +141,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	}
 	routings := make([]link.Routed, 0, len(in.Links))
 	for _, l := range in.Links {
-		routings = append(routings, link.Routed{Change: l.Routing})
+		routings = append(routings, link.Routed{Change: l.Fields.Routing.To})
 	}
 	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
 		return nil, err
@@ -148,7 +150,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	needClicks := false
 	for _, l := range in.Links {
 		c.add(l)
-		needClicks = needClicks || l.MaxClicks != nil
+		needClicks = needClicks || l.Fields.MaxClicks.To != nil
 	}
 	if needClicks { // if a deleted link is revived, the redirects of this node count towards its limit
 		s.AwaitClicks(ctx)
@@ -189,6 +191,6 @@ func (s *Store) CreateAnonymous(ctx context.Context, address, url string) (l *li
 	claimToken = claimPrefix + rand.Text()
 	end := s.now().Add(s.config.AnonymousTTL)
 	l, _, err = s.Create(ctx, workspace.Public(),
-		Input{URL: url, ExpiresAt: &end, ClaimHash: link.HashClaim(claimToken)})
+		Input{URL: url, Fields: linkfield.Change{ExpiresAt: optional.Set(&end)}, ClaimHash: link.HashClaim(claimToken)})
 	return l, claimToken, err
 }

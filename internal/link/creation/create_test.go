@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -156,7 +157,7 @@ func TestCreate_ChecksEachCallerOfABatch(t *testing.T) {
 					callers[i] = b.caller(t, workspacetest.Join(t, d, b.Mine.ID(), workspace.Editor))
 					in := Input{URL: "https://www.example.com/" + c.path}
 					if want = append(want, c.want); c.title != "" {
-						in.Title = &c.title
+						in.Fields.Title = to(&c.title)
 					}
 					running.Go(func() { got[i] = callers[i].create(t, in) })
 					b.awaitRequests(t, i+1)
@@ -241,7 +242,8 @@ func TestGather_EachCallerGetsItsOwnResult(t *testing.T) {
 				want: "created"},
 			{member: other, in: Input{URL: "https://example.com/other", Strategy: new(link.Custom), CustomCode: &promo},
 				want: errs.CodeTaken.Code()},
-			{member: other, in: Input{URL: "https://example.com/new", Tags: []string{"tag"}}, want: "created"},
+			{member: other, in: Input{URL: "https://example.com/new",
+				Fields: linkfield.Change{Tags: to([]string{"tag"})}}, want: "created"},
 		}
 		var asking sync.WaitGroup
 		for i, a := range answers { // in this order: the fourth has the code before the fifth
@@ -295,7 +297,7 @@ func TestGather_FailingCallsAffectNoOthers(t *testing.T) {
 			case 0, 1:
 				ctx = gone
 			case 3:
-				in.Title = new("refused")
+				in.Fields.Title = to(new("refused"))
 			}
 			asking.Go(func() { _, _, failed[i] = b.Create(ctx, b.Mine, in) })
 			b.awaitRequests(t, i+1)
@@ -315,7 +317,8 @@ func TestGather_FailingCallsAffectNoOthers(t *testing.T) {
 func TestStore_ChecksMembersAgain(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		two := []*Input{{URL: "https://example.com/a"}, {URL: "https://example.com/b"}}
-		routed := []*Input{{URL: "https://example.com/r", Metadata: pairs("a", "b")}, {URL: "https://example.com/s"}}
+		routed := []*Input{{URL: "https://example.com/r", Fields: linkfield.Change{Metadata: to(pairs("a", "b"))}},
+			{URL: "https://example.com/s"}}
 		batches := map[string]Batch{
 			"one": {Links: two[:1]}, "many": {Links: two}, "with data": {Links: routed},
 			"with a key":   {Links: two, IdempotencyKey: new("a key")},
@@ -328,7 +331,8 @@ func TestStore_ChecksMembersAgain(t *testing.T) {
 				_, called[name] = b.CreateMany(t.Context(), m, batch)
 			}
 			_, called["upsert"] = b.UpsertMany(t.Context(), m,
-				[]*Upsert{{ExternalID: "x", URL: "https://example.com/x"}}, link.SkipFailed)
+				[]*Input{{URL: "https://example.com/x", Fields: linkfield.Change{ExternalID: to(new("x"))}}},
+				link.SkipFailed)
 			return called
 		}
 		for change, want := range map[string]errs.Kind{

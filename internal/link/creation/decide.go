@@ -21,8 +21,8 @@ type proposal struct {
 	in *Input
 	// draft is the link that in describes.
 	draft *link.Link
-	// upsert is the input of an upsert, or nil: then an existing link stays as it is.
-	upsert *Upsert
+	// isUpsert means that an existing link is changed.
+	isUpsert bool
 	// isImported means that a link which was deleted here stays deleted.
 	isImported bool
 	// compared is the password id of the existing link whose password was compared with the
@@ -89,9 +89,9 @@ func decide(p *proposal, f *facts) decision {
 		return refuse(folder.ErrUnknown())
 	case f.outside != nil:
 		return refuse(f.outside)
-	case p.upsert != nil && f.ofID != nil:
+	case p.isUpsert && f.ofID != nil:
 		return decision{act: changes, link: f.ofID}
-	case p.upsert != nil && cmp.Or(l, f.ofCode) != nil:
+	case p.isUpsert && cmp.Or(l, f.ofCode) != nil:
 		return p.adopt(cmp.Or(l, f.ofCode))
 	case l != nil && l.DisabledAt != nil:
 		return refuse(link.ErrDisabled().At("url"))
@@ -131,7 +131,7 @@ func (p *proposal) adopt(l *link.Link) decision {
 		return refuse(link.ErrDisabled().At("url"))
 	case l.ExternalID != nil:
 		return refuse(errOfOther(p.draft.Strategy, withOtherID))
-	case p.upsert.Strategy != nil && *p.upsert.Strategy != l.Strategy:
+	case p.in.Strategy != nil && *p.in.Strategy != l.Strategy:
 		return refuse(errOtherStrategy(l))
 	case l.PurgedAt == nil:
 		return decision{act: changes, link: l}
@@ -143,7 +143,7 @@ func (p *proposal) adopt(l *link.Link) decision {
 
 // isUnsure reports whether it is unknown if the password of the draft is that of a link.
 func (p *proposal) isUnsure(l *link.Link) bool {
-	if p.in.Routing.NewPassword() == nil || !l.Routing.HasPassword() {
+	if p.in.Fields.Routing.To.NewPassword() == nil || !l.Routing.HasPassword() {
 		return false
 	}
 	present := l.Routing.Gate.PasswordID
@@ -166,13 +166,13 @@ func (p *proposal) reuse(l *link.Link) decision {
 // differences returns the given fields that an existing link has otherwise. Its tags are loaded if
 // some are given.
 func (p *proposal) differences(l *link.Link) (all []check.Difference) {
-	given := p.in.fields()
 	for _, f := range linkfield.Fields {
-		if f.IsSet(&given) && f.Name != "externalId" && !f.IsSame(&p.draft.Values, &l.Values) {
+		isCompared := *f.IsSet(&p.in.Fields) && f.Name != "externalId" && f.Name != "routing"
+		if isCompared && !f.IsSame(&p.draft.Values, &l.Values) {
 			all = append(all, check.Difference{Path: []string{f.Name}, Restricts: f.Restricts})
 		}
 	}
-	return append(all, check.Differences(p.in.Routing, p.draft.Routing, l.Routing)...)
+	return append(all, check.Differences(p.in.Fields.Routing.To, p.draft.Routing, l.Routing)...)
 }
 
 // dropped returns the restrictions of a deleted link that the draft which revives it does not have.

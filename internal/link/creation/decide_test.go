@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -21,10 +22,12 @@ func propose(t *testing.T, in Input) *proposal {
 	if in.URL == "" {
 		in.URL = "https://example.com/"
 	}
-	if p := in.Routing.NewPassword(); p != nil {
+	if p := in.Fields.Routing.To.NewPassword(); p != nil {
 		p.ID, p.Hash = "id of "+p.Text, "#"+p.Text
 	}
-	return &proposal{in: &in, draft: must.Value(in.draft(workspace.Public(), noon, false))(t)}
+	p := &proposal{in: &in}
+	p.draft = must.Value(p.newDraft(workspace.Public(), noon))(t)
+	return p
 }
 
 // summary is the act of a decision with the ignored fields, or the code of its error with the
@@ -43,9 +46,13 @@ func TestDecide_ByFacts(t *testing.T) {
 	t.Parallel()
 	code, mine := new("promo"), new("mine")
 	kinds := []Input{
-		{}, {ExternalID: mine}, {CustomCode: code}, {CustomCode: code, ExternalID: mine},
-		{Strategy: new(link.Random)}, {Strategy: new(link.Random), ExternalID: mine}, {Strategy: new(link.Counter)},
-		{ExternalID: mine}, {CustomCode: code, ExternalID: mine}, {Strategy: new(link.Random), ExternalID: mine},
+		{}, {Fields: linkfield.Change{ExternalID: to(mine)}}, {CustomCode: code}, {CustomCode: code,
+			Fields: linkfield.Change{ExternalID: to(mine)}},
+		{Strategy: new(link.Random)}, {Strategy: new(link.Random), Fields: linkfield.Change{ExternalID: to(mine)}},
+		{Strategy: new(link.Counter)},
+		{Fields: linkfield.Change{ExternalID: to(mine)}}, {CustomCode: code,
+			Fields: linkfield.Change{ExternalID: to(mine)}}, {Strategy: new(link.Random),
+			Fields: linkfield.Change{ExternalID: to(mine)}},
 	}
 	const firstUpsert = 7
 	hash := sha256.Sum256([]byte("https://example.com/"))
@@ -167,9 +174,7 @@ func TestDecide_ByFacts(t *testing.T) {
 				continue
 			}
 			p := propose(t, kinds[i])
-			if i >= firstUpsert {
-				p.upsert = &Upsert{ExternalID: *mine}
-			}
+			p.isUpsert = i >= firstUpsert
 			if full, ok := names[want]; ok {
 				want = full
 			}
@@ -188,7 +193,7 @@ func TestDecide_ByFacts(t *testing.T) {
 // TestDecide_UpsertKeepsTheStrategy of a link that it adopts or revives, if it names one.
 func TestDecide_UpsertKeepsTheStrategy(t *testing.T) {
 	t.Parallel()
-	p := propose(t, Input{CustomCode: new("promo"), ExternalID: new("mine")})
+	p := propose(t, Input{CustomCode: new("promo"), Fields: linkfield.Change{ExternalID: to(new("mine"))}})
 	l := &link.Link{Strategy: link.Deterministic, CanonicalHash: p.draft.CanonicalHash}
 	purged := *l
 	purged.DeletedAt, purged.PurgedAt = new(noon), new(noon)
@@ -200,7 +205,7 @@ func TestDecide_UpsertKeepsTheStrategy(t *testing.T) {
 		{new(link.Deterministic), [2]string{"change", "revive"}},
 		{new(link.Custom), [2]string{"IMMUTABLE strategy", "IMMUTABLE strategy"}},
 	} {
-		p.upsert = &Upsert{ExternalID: "mine", Strategy: c.strategy}
+		p.isUpsert, p.in.Strategy = true, c.strategy
 		for i, existing := range []*link.Link{l, &purged} {
 			if d := decide(p, &facts{same: existing}); d.summary() != c.want[i] {
 				t.Errorf("%v, %d: %s, want %s", c.strategy, i, d.summary(), c.want[i])
@@ -213,63 +218,77 @@ func TestDecide_UpsertKeepsTheStrategy(t *testing.T) {
 func TestDecide_ByFields(t *testing.T) {
 	t.Parallel()
 	soon, later := noon.Add(time.Hour), noon.Add(2*time.Hour)
-	full := Input{
-		Title: new("a"), Note: new("n"), Tags: []string{"x", "y"}, Metadata: pairs("k", "v"), RedirectStatus: new(307),
-		StartsAt: &soon, ExpiresAt: &later, MaxClicks: new(int64(5)), Routing: withPassword("password 1"),
-	}
-	full.Routing.Rules, full.Routing.Bots = byRule("DE").Rules, optional.Set(new(routing.BlockBots))
-	full.Routing.ForwardPath = optional.Set(new(true))
+	full := Input{Fields: linkfield.Change{Title: to(new("a")), Note: to(new("n")), Tags: to([]string{"x", "y"}),
+		Metadata: to(pairs("k", "v")), RedirectStatus: to(307), StartsAt: to(&soon), ExpiresAt: to(&later),
+		MaxClicks: to(new(int64(5))), Routing: to(withPassword("password 1"))}}
+	full.Fields.Routing.To.Rules, full.Fields.Routing.To.Bots = byRule("DE").Rules, optional.Set(new(routing.BlockBots))
+	full.Fields.Routing.To.ForwardPath = optional.Set(new(true))
 	links := map[string]*link.Link{"plain": propose(t, Input{}).draft, "full": propose(t, full).draft}
 	const noPassword = "CONFLICT routing gate password"
 	for name, c := range map[string]struct {
-		in          Input
+		fields      linkfield.Change
 		plain, full string
 	}{
-		"no field":       {Input{}, "return", "return"},
-		"all the same":   {full, "CONFLICT startsAt", "return"},
-		"start":          {Input{StartsAt: &soon}, "CONFLICT startsAt", "return"},
-		"other start":    {Input{StartsAt: &noon}, "CONFLICT startsAt", "CONFLICT startsAt"},
-		"end":            {Input{ExpiresAt: &soon}, "CONFLICT expiresAt", "CONFLICT expiresAt"},
-		"same end":       {Input{ExpiresAt: &later}, "CONFLICT expiresAt", "return"},
-		"finer end":      {Input{ExpiresAt: new(later.Add(time.Nanosecond))}, "CONFLICT expiresAt", "return"},
-		"limit":          {Input{MaxClicks: new(int64(4))}, "CONFLICT maxClicks", "CONFLICT maxClicks"},
-		"same limit":     {Input{MaxClicks: new(int64(5))}, "CONFLICT maxClicks", "return"},
-		"password":       {Input{Routing: withPassword("password 1")}, noPassword, "return"},
-		"other password": {Input{Routing: withPassword("password 2")}, noPassword, "compare"},
-		"notice": {Input{Routing: gated(&routing.GateChange{Notice: optional.Set(new("Hello"))})},
+		"no field":     {linkfield.Change{}, "return", "return"},
+		"all the same": {full.Fields, "CONFLICT startsAt", "return"},
+		"start":        {linkfield.Change{StartsAt: to(&soon)}, "CONFLICT startsAt", "return"},
+		"other start": {linkfield.Change{StartsAt: to(&noon)}, "CONFLICT startsAt",
+			"CONFLICT startsAt"},
+		"end": {linkfield.Change{ExpiresAt: to(&soon)}, "CONFLICT expiresAt",
+			"CONFLICT expiresAt"},
+		"same end": {linkfield.Change{ExpiresAt: to(&later)}, "CONFLICT expiresAt", "return"},
+		"finer end": {linkfield.Change{ExpiresAt: to(new(later.Add(time.Nanosecond)))},
+			"CONFLICT expiresAt", "return"},
+		"limit": {linkfield.Change{MaxClicks: to(new(int64(4)))}, "CONFLICT maxClicks",
+			"CONFLICT maxClicks"},
+		"same limit": {linkfield.Change{MaxClicks: to(new(int64(5)))}, "CONFLICT maxClicks",
+			"return"},
+		"password": {linkfield.Change{Routing: to(withPassword("password 1"))}, noPassword,
+			"return"},
+		"other password": {linkfield.Change{Routing: to(withPassword("password 2"))}, noPassword,
+			"compare"},
+		"notice": {linkfield.Change{Routing: to(gated(&routing.GateChange{Notice: optional.Set(new("Hello"))}))},
 			"CONFLICT routing gate notice", "CONFLICT routing gate notice"},
-		"button": {Input{Routing: gated(&routing.GateChange{Confirm: optional.Set(new(true))})},
+		"button": {linkfield.Change{Routing: to(gated(&routing.GateChange{Confirm: optional.Set(new(true))}))},
 			"CONFLICT routing gate confirm", "CONFLICT routing gate confirm"},
-		"no gate":    {Input{Routing: gated(nil)}, "return", "return routing.gate.password"},
-		"rule":       {Input{Routing: byRule("DE")}, "CONFLICT routing rules", "return"},
-		"other rule": {Input{Routing: byRule("FR")}, "CONFLICT routing rules", "CONFLICT routing rules"},
-		"bots": {Input{Routing: &routing.Change{Bots: optional.Set(new(routing.BlockBots))}},
+		"no gate": {linkfield.Change{Routing: to(gated(nil))}, "return",
+			"return routing.gate.password"},
+		"rule": {linkfield.Change{Routing: to(byRule("DE"))}, "CONFLICT routing rules", "return"},
+		"other rule": {linkfield.Change{Routing: to(byRule("FR"))}, "CONFLICT routing rules",
+			"CONFLICT routing rules"},
+		"bots": {linkfield.Change{Routing: to(&routing.Change{Bots: optional.Set(new(routing.BlockBots))})},
 			"CONFLICT routing bots", "return"},
-		"all bots": {Input{Routing: &routing.Change{Bots: optional.Set(new(routing.RedirectBots))}},
+		"all bots": {linkfield.Change{Routing: to(&routing.Change{Bots: optional.Set(new(routing.RedirectBots))})},
 			"return", "return routing.bots"},
-		"title":             {Input{Title: new("b")}, "return title", "return title"},
-		"same title":        {Input{Title: new("a")}, "return title", "return"},
-		"note":              {Input{Note: new("m")}, "return note", "return note"},
-		"tags":              {Input{Tags: []string{"y", "x"}}, "return tags", "return"},
-		"fewer tags":        {Input{Tags: []string{"x"}}, "return tags", "return tags"},
-		"metadata":          {Input{Metadata: pairs("k", "w")}, "return metadata", "return metadata"},
-		"empty title, tags": {Input{Title: new(""), Tags: []string{}}, "return", "return title tags"},
-		"answer":            {Input{RedirectStatus: new(301)}, "return redirectStatus", "return redirectStatus"},
-		"same answer":       {Input{RedirectStatus: new(307)}, "return redirectStatus", "return"},
-		"path": {Input{Routing: &routing.Change{ForwardPath: optional.Set(new(true))}},
+		"title":      {linkfield.Change{Title: to(new("b"))}, "return title", "return title"},
+		"same title": {linkfield.Change{Title: to(new("a"))}, "return title", "return"},
+		"note":       {linkfield.Change{Note: to(new("m"))}, "return note", "return note"},
+		"tags":       {linkfield.Change{Tags: to([]string{"y", "x"})}, "return tags", "return"},
+		"fewer tags": {linkfield.Change{Tags: to([]string{"x"})}, "return tags", "return tags"},
+		"metadata": {linkfield.Change{Metadata: to(pairs("k", "w"))}, "return metadata",
+			"return metadata"},
+		"empty title, tags": {linkfield.Change{Title: to(new("")), Tags: to([]string{})}, "return",
+			"return title tags"},
+		"answer": {linkfield.Change{RedirectStatus: to(301)}, "return redirectStatus",
+			"return redirectStatus"},
+		"same answer": {linkfield.Change{RedirectStatus: to(307)}, "return redirectStatus",
+			"return"},
+		"path": {linkfield.Change{Routing: to(&routing.Change{ForwardPath: optional.Set(new(true))})},
 			"return routing.forwardPath", "return"},
-		"end page": {Input{Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/end"))}},
+		"end page": {
+			linkfield.Change{Routing: to(&routing.Change{EndedURL: optional.Set(new("https://example.com/end"))})},
 			"return routing.endedUrl", "return routing.endedUrl"},
-		"start and title": {Input{StartsAt: &noon, Title: new("b")}, "CONFLICT startsAt", "CONFLICT startsAt"},
+		"start and title": {linkfield.Change{StartsAt: to(&noon), Title: to(new("b"))},
+			"CONFLICT startsAt", "CONFLICT startsAt"},
 	} {
 		for existing, want := range map[string]string{"plain": c.plain, "full": c.full} {
-			p := propose(t, sending(c.in))
+			p := propose(t, sending(Input{Fields: c.fields}))
 			if d := decide(p, &facts{same: links[existing]}); d.summary() != want {
 				t.Errorf("%s of the %s link: %s, want %s", name, existing, d.summary(), want)
 			}
 		}
 	}
-	p := propose(t, sending(Input{Routing: withPassword("password 2")}))
+	p := propose(t, sending(Input{Fields: linkfield.Change{Routing: to(withPassword("password 2"))}}))
 	p.compared = "id of password 1"
 	if d := decide(p, &facts{same: links["full"]}); d.summary() != noPassword {
 		t.Errorf("another password that was compared: %s", d.summary())

@@ -67,7 +67,7 @@ func firstError(err error, c *call) error {
 // domain, one with a fence, which must not share the links of others, and one with a publishable
 // key, which has a quota of its own.
 func (c *call) isAlone() bool {
-	return c.policy == link.AllOrNothing || c.key != nil || c.imported != nil || c.items[0].upsert != nil ||
+	return c.policy == link.AllOrNothing || c.key != nil || c.imported != nil || c.items[0].isUpsert ||
 		c.member.Fence() != nil || c.member.IsPublishable() ||
 		len(c.items) > maxSharedLinks || c.size() > maxSharedBytes ||
 		slices.ContainsFunc(c.items, func(it *item) bool { return it.in.DomainID != nil })

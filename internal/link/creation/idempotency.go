@@ -40,7 +40,7 @@ func (s *Store) newKey(m workspace.Membership, in Batch) (*idempotencyKey, error
 	in.IdempotencyKey = nil
 	var passwords []string
 	for _, l := range in.Links {
-		if p := s.Fingerprint(l.Routing); p != "" {
+		if p := s.Fingerprint(l.Fields.Routing.To); p != "" {
 			passwords = append(passwords, p)
 		}
 	}

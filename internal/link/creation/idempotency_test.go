@@ -149,7 +149,7 @@ func (busy) Matches(context.Context, string, string, ...string) (bool, error) {
 func TestIdempotencyKey_SavesNoTransientFailure(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.Passwords = reversible{}
-		in := Input{URL: "https://example.com/a", Routing: withPassword("password 1")}
+		in := Input{URL: "https://example.com/a", Fields: linkfield.Change{Routing: to(withPassword("password 1"))}}
 		l, _ := b.create(t, in)
 		b.Passwords = busy{}
 		linktest.Refused(b.keyed(t, "key", &in, counted("https://example.com/b")))(t, errs.RateLimited,

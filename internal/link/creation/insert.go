@@ -63,7 +63,7 @@ func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 	}
 	b.quotas = nil
 	for _, it := range items {
-		if folderID := it.folderID(); folderID != nil {
+		if folderID := it.in.Fields.FolderID.To; folderID != nil {
 			folderIDs = append(folderIDs, *folderID)
 		}
 	}
@@ -125,7 +125,7 @@ func (b *batch) begin(refused []error, unsafe map[*link.Link]*errs.Error, folder
 		for _, it := range c.items {
 			b.items = append(b.items, it)
 			it.resetAttempt()
-			if folderID := it.folderID(); folderID != nil {
+			if folderID := it.in.Fields.FolderID.To; folderID != nil {
 				it.facts.lacksFolder = folders[*folderID] != c.member.ID()
 			}
 			b.start(it, first, unsafe[it.draft])
@@ -156,14 +156,6 @@ func (b *batch) start(it *item, first map[request]*item, unsafe *errs.Error) {
 		first[same] = it
 	}
 	b.assignCode(it)
-}
-
-// folderID returns the folder that the request puts the link into; nil means none.
-func (it *item) folderID() *string {
-	if it.upsert != nil {
-		return it.upsert.Fields.FolderID.To
-	}
-	return it.in.FolderID
 }
 
 // insert inserts the unresolved links as far as the quotas suffice.

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -176,7 +176,7 @@ func TestOwnCodes_ForwardPaths(t *testing.T) {
 		for code, forwards := range map[string]bool{"a": true, "a/b": false, "a/b/c/d": true, "a/x.svg": false} {
 			in := own(at, code)
 			in.URL = "https://example.com/" + code
-			in.Routing = &routing.Change{ForwardPath: optional.Edit[*bool]{Set: true, To: &forwards}}
+			in.Fields.Routing = to(&routing.Change{ForwardPath: to(&forwards)})
 			b.create(t, in)
 		}
 		for path, want := range map[string][2]string{
@@ -253,9 +253,8 @@ func TestOwnCodes_AreImmutable(t *testing.T) {
 		one, two := b.addDomain(t, "one.example.com", domain.Own, false), b.addDomain(t, "two.example.com", domain.Own,
 			true)
 		upsert := func(code string, domainID *string) error {
-			_, err := b.Upsert(t.Context(), b.Mine, &Upsert{
-				ExternalID: "7", URL: "https://example.com/", CustomCode: &code, DomainID: domainID,
-			})
+			_, err := b.Upsert(t.Context(), b.Mine, &Input{URL: "https://example.com/", CustomCode: &code,
+				DomainID: domainID, Fields: linkfield.Change{ExternalID: to(new("7"))}})
 			return err
 		}
 		must.NoError(t, upsert("Promo", &one.ID))
@@ -273,10 +272,10 @@ func (b *bundle) findByShortURLs(t *testing.T, one *domain.Domain) {
 	t.Helper()
 	forward := &routing.Change{ForwardPath: to(new(true))}
 	in := own(one, "manual/de")
-	in.URL, in.Routing = "https://example.com/manual", forward
+	in.URL, in.Fields.Routing = "https://example.com/manual", to(forward)
 	b.create(t, in)
 	in = custom("https://example.com/forwards", "forwards")
-	in.Routing = forward
+	in.Fields.Routing = to(forward)
 	b.create(t, in)
 	const (
 		forwards = "https://example.com/forwards"

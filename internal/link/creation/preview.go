@@ -25,7 +25,7 @@ func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string)
 	if err != nil {
 		return nil, err
 	}
-	draft, err := (&Input{URL: raw}).draft(m, s.now(), false)
+	draft, err := (&proposal{in: &Input{URL: raw}}).newDraft(m, s.now())
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,6 @@ package creation
 
 import (
 	"context"
-	"reflect"
-	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -36,14 +34,18 @@ func errPublishable(field string) error {
 		At(field)
 }
 
-// otherField returns the name in the API of a set field other than the URL; empty if none is set.
+// otherField returns the name in the API of a field that is given, other than the URL; empty if there
+// is none.
 func (in *Input) otherField() string {
-	fields := reflect.ValueOf(*in)
-	for i := range fields.NumField() {
-		name := fields.Type().Field(i).Name
-		if name != "URL" && !fields.Field(i).IsZero() {
-			return strings.ToLower(name[:1]) + strings.Replace(name[1:], "ID", "Id", 1)
-		}
+	switch names := in.Fields.Names(); {
+	case in.Strategy != nil:
+		return "strategy"
+	case in.CustomCode != nil:
+		return "customCode"
+	case in.DomainID != nil:
+		return "domainId"
+	case len(names) > 0:
+		return names[0]
 	}
 	return ""
 }

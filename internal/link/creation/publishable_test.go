@@ -99,11 +99,13 @@ func TestDestinationHosts_AreCompared(t *testing.T) {
 				return err
 			}(),
 			"create": func() error {
-				_, _, err := b.Create(t.Context(), key, Input{URL: "https://example.com/r", Routing: rules(evil)})
+				_, _, err := b.Create(t.Context(), key, Input{URL: "https://example.com/r",
+					Fields: linkfield.Change{Routing: to(rules(evil))}})
 				return err
 			}(),
 			"upsert": func() error {
-				_, err := b.Upsert(t.Context(), key, &Upsert{ExternalID: "7", URL: evil})
+				_, err := b.Upsert(t.Context(), key, &Input{URL: evil,
+					Fields: linkfield.Change{ExternalID: to(new("7"))}})
 				return err
 			}(),
 		} {
@@ -130,12 +132,15 @@ func TestPublishableKey_GivesURLsAlone(t *testing.T) {
 		}
 		for field, in := range map[string]Input{
 			"customCode": {CustomCode: new("promo")}, "strategy": {Strategy: new(link.Random)},
-			"title": {Title: new("t")}, "note": {Note: new("n")},
-			"tags": {Tags: []string{"t"}}, "folderId": {FolderID: new("x")}, "domainId": {DomainID: new("x")},
-			"externalId": {ExternalID: new("7")},
-			"maxClicks":  {MaxClicks: new(int64(1))}, "expiresAt": {ExpiresAt: &noon},
-			"routing":     {Routing: &routing.Change{}},
-			"statsPublic": {StatsPublic: new(true)},
+			"title":    {Fields: linkfield.Change{Title: to(new("t"))}},
+			"note":     {Fields: linkfield.Change{Note: to(new("n"))}},
+			"tags":     {Fields: linkfield.Change{Tags: to([]string{"t"})}},
+			"folderId": {Fields: linkfield.Change{FolderID: to(new("x"))}}, "domainId": {DomainID: new("x")},
+			"externalId":  {Fields: linkfield.Change{ExternalID: to(new("7"))}},
+			"maxClicks":   {Fields: linkfield.Change{MaxClicks: to(new(int64(1)))}},
+			"expiresAt":   {Fields: linkfield.Change{ExpiresAt: to(&noon)}},
+			"routing":     {Fields: linkfield.Change{Routing: to(&routing.Change{})}},
+			"statsPublic": {Fields: linkfield.Change{StatsPublic: to(true)}},
 		} {
 			in.URL = "https://example.com/" + field
 			if _, _, err := b.Create(t.Context(), key, in); !errs.Is(err, errs.InvalidInput) ||
@@ -148,7 +153,8 @@ func TestPublishableKey_GivesURLsAlone(t *testing.T) {
 			b.CreateMany(t.Context(), key, Batch{Links: urls(0, 1), IdempotencyKey: new("once")}),
 		)(t, errs.InvalidInput, "with an idempotency key")
 		linktest.Refused(
-			b.Upsert(t.Context(), key, &Upsert{ExternalID: "7", URL: "https://example.com/"}),
+			b.Upsert(t.Context(), key, &Input{URL: "https://example.com/",
+				Fields: linkfield.Change{ExternalID: to(new("7"))}}),
 		)(t, errs.Forbidden, "upsert")
 		var limited error
 		for i := 0; i < 40 && limited == nil; i++ {

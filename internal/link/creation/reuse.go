@@ -51,7 +51,7 @@ func (it *item) existing() *link.Link {
 func (b *batch) loadTags(ctx context.Context, conn bun.IDB) error {
 	var found []*link.Link
 	for _, it := range b.items {
-		if l := it.first().facts.same; it.in.Tags != nil && l != nil {
+		if l := it.first().facts.same; it.in.Fields.Tags.Set && l != nil {
 			found = append(found, l)
 		}
 	}
@@ -73,7 +73,7 @@ func (b *batch) comparePasswords(ctx context.Context) error {
 			continue
 		}
 		l := it.first().existing()
-		isSame, err := b.Passwords.Matches(ctx, *l.PasswordHash, it.in.Routing.NewPassword().Text,
+		isSame, err := b.Passwords.Matches(ctx, *l.PasswordHash, it.in.Fields.Routing.To.NewPassword().Text,
 			it.call.member.Responsible(), it.call.member.ID())
 		if err != nil && errs.From(err).Kind.IsUserError() {
 			it.Result = link.Result{Err: err}
@@ -90,7 +90,7 @@ func (b *batch) comparePasswords(ctx context.Context) error {
 
 // sharePassword gives a duplicate with the password of the first item the same PasswordID.
 func (it *item) sharePassword() {
-	p, first := it.in.Routing.NewPassword(), it.duplicateOf.in.Routing.NewPassword()
+	p, first := it.in.Fields.Routing.To.NewPassword(), it.duplicateOf.in.Fields.Routing.To.NewPassword()
 	if p != nil && first != nil && p.Text == first.Text {
 		it.draft.Routing.Gate.PasswordID = it.duplicateOf.draft.Routing.Gate.PasswordID
 	}

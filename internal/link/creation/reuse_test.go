@@ -51,10 +51,10 @@ func byRule(country string) *routing.Change {
 
 // sending returns the input with a password of its own: a call changes it.
 func sending(in Input) Input {
-	if p := in.Routing.NewPassword(); p != nil {
-		change := *in.Routing
+	if p := in.Fields.Routing.To.NewPassword(); p != nil {
+		change := *in.Fields.Routing.To
 		change.Gate = withPassword(p.Text).Gate
-		in.Routing = &change
+		in.Fields.Routing.To = &change
 	}
 	return in
 }
@@ -78,16 +78,18 @@ func reused(results ...link.Result) (all []string) {
 func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 	t.Parallel()
 	soon := noon.Add(time.Hour)
-	full := Input{Tags: []string{"x", "y"}, StartsAt: &soon, Routing: withPassword("password 1")}
-	full.Routing.Rules = byRule("DE").Rules
+	full := Input{Fields: linkfield.Change{Tags: to([]string{"x", "y"}), StartsAt: to(&soon),
+		Routing: to(withPassword("password 1"))}}
+	full.Fields.Routing.To.Rules = byRule("DE").Rules
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		b.Passwords = reversible{}
 		kinds := func(in Input) (all []*Input) {
 			for _, kind := range []Input{{}, {CustomCode: new("code")},
-				{CustomCode: new("own"), ExternalID: new("own")}} {
+				{CustomCode: new("own"), Fields: linkfield.Change{ExternalID: to(new("own"))}}} {
 				one := sending(in)
-				one.URL, one.CustomCode, one.ExternalID = "https://example.com/full", kind.CustomCode, kind.ExternalID
+				one.URL, one.CustomCode = "https://example.com/full", kind.CustomCode
+				one.Fields.ExternalID = kind.Fields.ExternalID
 				all = append(all, &one)
 			}
 			return all
@@ -97,12 +99,15 @@ func TestStore_CreateComparesWithTheExistingLink(t *testing.T) {
 			in   Input
 			want string
 		}{
-			"no field":       {Input{}, "there"},
-			"all the same":   {full, "there"},
-			"start":          {Input{StartsAt: new(soon.Add(time.Hour))}, "CONFLICT at startsAt"},
-			"password":       {Input{Routing: withPassword("password 1")}, "there"},
-			"other password": {Input{Routing: withPassword("password 2")}, "CONFLICT at routing gate password"},
-			"tags":           {Input{Title: new("b"), Tags: []string{"y"}}, "there title tags"},
+			"no field":     {Input{}, "there"},
+			"all the same": {full, "there"},
+			"start": {Input{Fields: linkfield.Change{StartsAt: to(new(soon.Add(time.Hour)))}},
+				"CONFLICT at startsAt"},
+			"password": {Input{Fields: linkfield.Change{Routing: to(withPassword("password 1"))}}, "there"},
+			"other password": {Input{Fields: linkfield.Change{Routing: to(withPassword("password 2"))}},
+				"CONFLICT at routing gate password"},
+			"tags": {Input{Fields: linkfield.Change{Title: to(new("b")), Tags: to([]string{"y"})}},
+				"there title tags"},
 		} {
 			same := []string{c.want, c.want, c.want}
 			first := must.Value(b.keyed(t, name, kinds(c.in)...))(t)
@@ -137,10 +142,12 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 			"new":   {"created", "there", "there title", "CONFLICT at routing gate password"},
 		} {
 			u := "https://example.com/" + path
-			in := []*Input{{URL: u, ExpiresAt: &soon, Tags: []string{"x"}}, {URL: u, Tags: []string{"x"}},
-				{URL: u, Title: new("b")}, {URL: u, Routing: withPassword("password 1")}}
+			in := []*Input{{URL: u, Fields: linkfield.Change{ExpiresAt: to(&soon), Tags: to([]string{"x"})}}, {URL: u,
+				Fields: linkfield.Change{Tags: to([]string{"x"})}},
+				{URL: u, Fields: linkfield.Change{Title: to(new("b"))}}, {URL: u,
+					Fields: linkfield.Change{Routing: to(withPassword("password 1"))}}}
 			if path == "there" {
-				in[1].Tags = nil
+				in[1].Fields.Tags.Set = false
 			}
 			got := reused(b.createMany(t, link.AllOrNothing, in...)...)
 			if !strings.Contains(got[3], "password") || strings.HasPrefix(got[2], "there") {
@@ -149,7 +156,8 @@ func TestStore_CreateComparesWithEqualLinks(t *testing.T) {
 			wanttest.Equal(t, want, reused(b.createMany(t, link.SkipFailed, in...)...), "%s", path)
 		}
 		u := "https://example.com/secret"
-		in := []*Input{{URL: u, Routing: withPassword("password 1")}, {URL: u, Routing: withPassword("password 1")}}
+		in := []*Input{{URL: u, Fields: linkfield.Change{Routing: to(withPassword("password 1"))}}, {URL: u,
+			Fields: linkfield.Change{Routing: to(withPassword("password 1"))}}}
 		if got := reused(b.createMany(t, link.AllOrNothing, in...)...); !cmp.Equal(got, []string{"created", "there"}) {
 			t.Errorf("one password twice: %q", got)
 		}
@@ -163,9 +171,11 @@ func TestStore_RacesOfCreationsCompare(t *testing.T) {
 		b.Passwords = reversible{}
 		soon := noon.Add(time.Hour)
 		for name, restricted := range map[string]Input{
-			"expiry": {ExpiresAt: &soon}, "password": {Routing: withPassword("password 1")},
-			"limit":   {MaxClicks: new(int64(1))},
-			"revived": {ExpiresAt: &soon}, "revived-password": {Routing: withPassword("password 1")},
+			"expiry":           {Fields: linkfield.Change{ExpiresAt: to(&soon)}},
+			"password":         {Fields: linkfield.Change{Routing: to(withPassword("password 1"))}},
+			"limit":            {Fields: linkfield.Change{MaxClicks: to(new(int64(1)))}},
+			"revived":          {Fields: linkfield.Change{ExpiresAt: to(&soon)}},
+			"revived-password": {Fields: linkfield.Change{Routing: to(withPassword("password 1"))}},
 		} {
 			wantCreated := 1
 			if strings.HasPrefix(name, "revived") {
@@ -294,7 +304,7 @@ func TestEqual_CallsThatLeaveTheirBatch(t *testing.T) {
 // membership.
 func TestEqual_LinkOfTwoRequests(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		in := Input{URL: "https://example.com/", ExternalID: new("a")}
+		in := Input{URL: "https://example.com/", Fields: linkfield.Change{ExternalID: to(new("a"))}}
 		b.create(t, in)
 		callers := []workspace.Membership{b.Mine, workspacetest.Join(t, b.DB, b.Mine.ID(), workspace.Editor)}
 		links := make([]*link.Link, len(callers))
@@ -303,7 +313,7 @@ func TestEqual_LinkOfTwoRequests(t *testing.T) {
 		for i, caller := range callers {
 			one := in
 			if i > 0 {
-				one.ExternalID = nil
+				one.Fields.ExternalID = optional.Edit[*string]{}
 			}
 			running.Go(func() { links[i], _, _ = b.Create(t.Context(), caller, one) })
 			b.awaitRequests(t, i+1)
@@ -339,7 +349,8 @@ func TestEqual_RefusedLinkRefusesNoOther(t *testing.T) {
 					must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 				}
 			}
-			got := outcomes(b.createMany(t, link.SkipFailed, &Input{URL: url, Routing: blocked}, &Input{URL: url}))
+			got := outcomes(b.createMany(t, link.SkipFailed, &Input{URL: url,
+				Fields: linkfield.Change{Routing: to(blocked)}}, &Input{URL: url}))
 			wanttest.Equal(t, []string{"UNSAFE_URL", want}, got, "%s", path)
 		}
 	})

@@ -107,7 +107,7 @@ func TestShared_IsOneTransaction(t *testing.T) {
 		all, in := b.newNeighbors(t), map[string]Input{}
 		all["dan"].create(t, Input{URL: fresh})
 		for slug := range all {
-			in[slug] = Input{URL: fresh, Tags: []string{slug}}
+			in[slug] = Input{URL: fresh, Fields: linkfield.Change{Tags: to([]string{slug})}}
 		}
 		in["dan"] = Input{URL: fresh} // otherwise the tags of dan's link are compared
 		shared, calls := all.batch(t, b, in)
@@ -142,7 +142,7 @@ func (all neighbors) batch(t *testing.T, b *bundle, in map[string]Input) (*batch
 		calls[slug] = &call{member: m}
 		calls[slug].add(new(in[slug]))
 		ctx := must.Value(m.Enter(t.Context(), workspace.WriteLinks))(t)
-		must.NoError(t, b.PrepareRoutings(ctx, m, []link.Routed{{Change: in[slug].Routing}}))
+		must.NoError(t, b.PrepareRoutings(ctx, m, []link.Routed{{Change: in[slug].Fields.Routing.To}}))
 	}
 	one := b.newBatch(slices.Collect(maps.Values(calls))...)
 	one.isShared = true
@@ -172,9 +172,9 @@ func (calls callsOf) outcomes(err error) map[string]string {
 func TestShared_SeparatesWorkspaces(t *testing.T) {
 	t.Parallel()
 	const mine = " WHERE workspace_id = ?0"
-	full := Input{URL: fresh, MaxClicks: new(int64(5)), Metadata: []*linkfield.Pair{{Key: "a", Value: "b"}},
-		Tags:       []string{"tag"},
-		ExternalID: new("mine"), Routing: byRule("DE")}
+	full := Input{URL: fresh, Fields: linkfield.Change{MaxClicks: to(new(int64(5))),
+		Metadata: to([]*linkfield.Pair{{Key: "a", Value: "b"}}), Tags: to([]string{"tag"}), ExternalID: to(new("mine")),
+		Routing: to(byRule("DE"))}}
 	for name, c := range map[string]struct {
 		change string
 		in     Input
@@ -186,9 +186,10 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 			errs.QuotaExceeded.Code(),
 			errs.QuotaExceeded.Code()},
 		"a link with everything": {"", full, made, made},
-		"a link with a password": {"", Input{URL: fresh, Routing: withPassword("a password")}, made, made},
-		"a random code":          {"", Input{URL: fresh, Strategy: new(link.Random)}, made, made},
-		"a deleted link":         {"UPDATE links SET deleted_at = ?1" + mine, Input{URL: known}, "left", found},
+		"a link with a password": {"", Input{URL: fresh,
+			Fields: linkfield.Change{Routing: to(withPassword("a password"))}}, made, made},
+		"a random code":  {"", Input{URL: fresh, Strategy: new(link.Random)}, made, made},
+		"a deleted link": {"UPDATE links SET deleted_at = ?1" + mine, Input{URL: known}, "left", found},
 		"a disabled link": {"UPDATE links SET disabled_at = ?1" + mine, Input{URL: known}, errs.UnsafeURL.Code(),
 			errs.UnsafeURL.Code()},
 		"a due change": {"UPDATE links SET next_change_at = ?1" + mine, Input{URL: known}, found, found},
@@ -199,9 +200,10 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?1 WHERE id = ?0", Input{URL: fresh},
 			errs.NotFound.Code(),
 			errs.NotFound.Code()},
-		"an own host":     {"", Input{URL: "http://sho.rt/loop"}, errs.UnsafeURL.Code(), errs.UnsafeURL.Code()},
-		"no URL":          {"", Input{URL: "ftp://example.com"}, errs.InvalidURL.Code(), errs.InvalidURL.Code()},
-		"a refused title": {"", Input{URL: fresh, Title: new("refused")}, "rolled back", errs.Internal.Code()},
+		"an own host": {"", Input{URL: "http://sho.rt/loop"}, errs.UnsafeURL.Code(), errs.UnsafeURL.Code()},
+		"no URL":      {"", Input{URL: "ftp://example.com"}, errs.InvalidURL.Code(), errs.InvalidURL.Code()},
+		"a refused title": {"", Input{URL: fresh, Fields: linkfield.Change{Title: to(new("refused"))}}, "rolled back",
+			errs.Internal.Code()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -306,13 +308,14 @@ func TestCall_IsAlone(t *testing.T) {
 		return c
 	}
 	policy, key, upsert := links(1, Input{}), links(1, Input{}), links(1, Input{})
-	policy.policy, key.key, upsert.items[0].upsert = link.AllOrNothing, &idempotencyKey{}, &Upsert{}
+	policy.policy, key.key, upsert.items[0].isUpsert = link.AllOrNothing, &idempotencyKey{}, true
 	for name, c := range map[string]struct {
 		call call
 		want bool
 	}{
 		"few": {links(maxSharedLinks, Input{}), false}, "many": {links(maxSharedLinks+1, Input{}), true},
-		"long": {links(1, Input{Metadata: []*linkfield.Pair{{Value: strings.Repeat("x", maxSharedBytes)}}}),
+		"long": {links(1, Input{Fields: linkfield.Change{Metadata: to([]*linkfield.Pair{{Value: strings.Repeat("x",
+			maxSharedBytes)}})}}),
 			true},
 		"all or nothing": {policy, true}, "a key": {key, true}, "an upsert": {upsert, true},
 	} {
@@ -328,7 +331,7 @@ func TestCountFitting_BoundsBatches(t *testing.T) {
 	of := func(sizes ...int) (calls []*call) {
 		for _, n := range sizes {
 			c := &call{}
-			c.add(&Input{Metadata: []*linkfield.Pair{{Value: strings.Repeat("x", n)}}})
+			c.add(&Input{Fields: linkfield.Change{Metadata: to([]*linkfield.Pair{{Value: strings.Repeat("x", n)}})}})
 			calls = append(calls, c)
 		}
 		return calls

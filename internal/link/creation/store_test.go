@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/db"
@@ -198,7 +199,8 @@ func TestStore_RevivesForWriters(t *testing.T) {
 		full.Rules, full.Bots = byRule("DE").Rules, optional.Set(new(routing.BlockBots))
 		dropped := []string{"expiresAt", "maxClicks", "routing.gate.password", "routing.rules", "routing.bots"}
 		restrict := func(in Input) Input {
-			in.ExpiresAt, in.MaxClicks, in.Routing = new(b.Now.Add(time.Hour)), &most, full
+			in.Fields = linkfield.Change{ExpiresAt: to(new(b.Now.Add(time.Hour))), MaxClicks: to(&most),
+				Routing: to(full)}
 			return in
 		}
 		publishable := b.keyOf(t,
@@ -269,16 +271,17 @@ func TestStore_CreateRefusesInvalidInput(t *testing.T) {
 		in   Input
 		want errs.Kind
 	}{
-		"scheme":             {Input{URL: "ftp://example.com/"}, errs.InvalidURL},
-		"empty":              {Input{URL: ""}, errs.InvalidURL},
-		"a loop":             {Input{URL: "http://SHO.rt:80/abc"}, errs.UnsafeURL},
-		"expired already":    {Input{URL: u, ExpiresAt: &past}, errs.InvalidInput},
-		"ends before it has": {Input{URL: u, StartsAt: &later, ExpiresAt: &soon}, errs.InvalidInput},
-		"not a redirect":     {Input{URL: u, RedirectStatus: &status}, errs.InvalidInput},
-		"title":              {Input{URL: u, Title: &title}, errs.InvalidInput},
-		"a reserved code":    {custom(u, "GraphQL"), errs.CodeReserved},
-		"spaces in a code":   {custom(u, "no spaces"), errs.InvalidInput},
-		"no custom code":     {Input{URL: u, Strategy: new(link.Custom)}, errs.InvalidInput},
+		"scheme":          {Input{URL: "ftp://example.com/"}, errs.InvalidURL},
+		"empty":           {Input{URL: ""}, errs.InvalidURL},
+		"a loop":          {Input{URL: "http://SHO.rt:80/abc"}, errs.UnsafeURL},
+		"expired already": {Input{URL: u, Fields: linkfield.Change{ExpiresAt: to(&past)}}, errs.InvalidInput},
+		"ends before it has": {Input{URL: u, Fields: linkfield.Change{StartsAt: to(&later), ExpiresAt: to(&soon)}},
+			errs.InvalidInput},
+		"not a redirect":   {Input{URL: u, Fields: linkfield.Change{RedirectStatus: to(status)}}, errs.InvalidInput},
+		"title":            {Input{URL: u, Fields: linkfield.Change{Title: to(&title)}}, errs.InvalidInput},
+		"a reserved code":  {custom(u, "GraphQL"), errs.CodeReserved},
+		"spaces in a code": {custom(u, "no spaces"), errs.InvalidInput},
+		"no custom code":   {Input{URL: u, Strategy: new(link.Custom)}, errs.InvalidInput},
 		"a code, DETERMINISTIC": {Input{URL: u, Strategy: new(link.Deterministic), CustomCode: new("promo")},
 			errs.InvalidInput},
 	} {

@@ -16,21 +16,6 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// Upsert is the input for creating the link with an external id, or changing it.
-type Upsert struct {
-	ExternalID string
-	// URL is the destination in the caller's spelling.
-	URL string
-	// Strategy, CustomCode and DomainID must be those of an existing link. A new link without a
-	// Strategy is Custom if there is a CustomCode, or else Random.
-	Strategy   *link.Strategy
-	CustomCode *string
-	DomainID   *string
-	// Fields are all other fields. Unset ones stay, or have the defaults of a new link. ID, URL,
-	// ExternalID and Seen are not used.
-	Fields linkfield.Change
-}
-
 // UpsertOutcome is the effect of an upsert.
 type UpsertOutcome string
 
@@ -49,8 +34,8 @@ type Upserted struct {
 }
 
 // Upsert is UpsertMany for one link.
-func (s *Store) Upsert(ctx context.Context, m workspace.Membership, in *Upsert) (Upserted, error) {
-	results, err := s.upsert(ctx, m, []*Upsert{in}, link.SkipFailed, "")
+func (s *Store) Upsert(ctx context.Context, m workspace.Membership, in *Input) (Upserted, error) {
+	results, err := s.upsert(ctx, m, []*Input{in}, link.SkipFailed, "")
 	if err != nil {
 		return Upserted{}, err
 	}
@@ -67,13 +52,13 @@ func (s *Store) Upsert(ctx context.Context, m workspace.Membership, in *Upsert) 
 // nothing was changed: InvalidInput or Forbidden. The call is an operation, which package edit can
 // undo.
 func (s *Store) UpsertMany(
-	ctx context.Context, m workspace.Membership, in []*Upsert, policy link.Policy,
+	ctx context.Context, m workspace.Membership, in []*Input, policy link.Policy,
 ) ([]Upserted, error) {
 	return s.upsert(ctx, m, in, policy, id.New(id.Operation))
 }
 
 func (s *Store) upsert(
-	ctx context.Context, m workspace.Membership, in []*Upsert, policy link.Policy, operationID string,
+	ctx context.Context, m workspace.Membership, in []*Input, policy link.Policy, operationID string,
 ) ([]Upserted, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -88,7 +73,7 @@ func (s *Store) upsert(
 	}
 	routings, needClicks := make([]link.Routed, 0, len(in)), false
 	for _, u := range in {
-		routings = append(routings, link.Routed{Change: u.Fields.Routing.To, ExternalID: u.ExternalID})
+		routings = append(routings, link.Routed{Change: u.Fields.Routing.To, ExternalID: u.externalID()})
 		needClicks = needClicks || u.Fields.MaxClicks.To != nil
 	}
 	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
@@ -99,7 +84,7 @@ func (s *Store) upsert(
 	}
 	c := &call{member: m, policy: policy, operationID: operationID}
 	for _, u := range in {
-		c.items = append(c.items, &item{call: c, proposal: proposal{in: u.creation(), upsert: u}})
+		c.items = append(c.items, &item{call: c, proposal: proposal{in: u, isUpsert: true}})
 	}
 	if err := s.create(ctx, c); err != nil {
 		return nil, fmt.Errorf("upserting links: %w", err)
@@ -117,11 +102,11 @@ func (s *Store) upsert(
 
 // normalized returns the input with external ids as they are stored. For a membership that is
 // restricted to one folder, no folder means that of a new link.
-func normalized(in []*Upsert, m workspace.Membership) []*Upsert {
-	normal := make([]*Upsert, 0, len(in))
+func normalized(in []*Input, m workspace.Membership) []*Input {
+	normal := make([]*Input, 0, len(in))
 	for _, u := range in {
 		copied := *u
-		copied.ExternalID = validate.Normal(u.ExternalID)
+		copied.Fields.ExternalID = optional.Set(new(validate.Normal(u.externalID())))
 		if len(m.Fence()) == 1 && u.Fields.FolderID.To == nil {
 			copied.Fields.FolderID = optional.Edit[*string]{}
 		}
@@ -130,27 +115,17 @@ func normalized(in []*Upsert, m workspace.Membership) []*Upsert {
 	return normal
 }
 
-func checkDistinct(in []*Upsert) error {
+func checkDistinct(in []*Input) error {
 	known := make(map[string]bool, len(in))
 	for _, u := range in {
-		if known[u.ExternalID] && u.ExternalID != "" { // each link without one has an error of its own
+		if known[u.externalID()] && u.externalID() != "" { // each link without one has an error of its own
 			return errs.New(errs.InvalidInput, "The externalId %q occurs twice. Each link must have its own.",
-				u.ExternalID).
+				u.externalID()).
 				At("links")
 		}
-		known[u.ExternalID] = true
+		known[u.externalID()] = true
 	}
 	return nil
-}
-
-// creation is the part of the input that a new link cannot do without.
-func (u *Upsert) creation() *Input {
-	in := &Input{URL: u.URL, Strategy: u.Strategy, CustomCode: u.CustomCode, DomainID: u.DomainID,
-		ExternalID: &u.ExternalID}
-	if u.Strategy == nil && u.CustomCode == nil {
-		in.Strategy = new(link.Random)
-	}
-	return in
 }
 
 func (it *item) outcome(r link.Result) UpsertOutcome {
@@ -175,11 +150,11 @@ func (b *batch) findUpserted(ctx context.Context) error {
 	var tagged []string
 	for _, it := range b.items {
 		it.restart()
-		if _, err := linkfield.CheckExternalID(it.upsert.ExternalID); err != nil {
+		if _, err := linkfield.CheckExternalID(it.in.externalID()); err != nil {
 			it.Err = errs.From(err).At("externalId")
 			continue
 		}
-		externalIDs.add(it.call.member.ID(), it.upsert.ExternalID)
+		externalIDs.add(it.call.member.ID(), it.in.externalID())
 	}
 	var links []*link.Link
 	if err := lookUp(b, b.DB, &links, "TRUE", "external_id", "TEXT", externalIDs).Run(ctx); err != nil {
@@ -193,11 +168,11 @@ func (b *batch) findUpserted(ctx context.Context) error {
 		holders[*l.ExternalID] = l
 	}
 	for _, it := range b.items {
-		it.holder = holders[it.upsert.ExternalID]
+		it.holder = holders[it.in.externalID()]
 		if it.holder != nil && !it.call.member.IsInside(it.holder.FolderID) {
 			it.holder, it.Err = nil, link.ErrExternalIDTaken()
 		}
-		if it.holder != nil && it.upsert.Fields.Tags.Set {
+		if it.holder != nil && it.in.Fields.Tags.Set {
 			tagged = append(tagged, it.holder.ID)
 		}
 	}
@@ -225,22 +200,6 @@ func (b *batch) findUpserted(ctx context.Context) error {
 	return nil
 }
 
-// draftUpsert gives a draft the fields of its upsert.
-func (b *batch) draftUpsert(it *item) error {
-	if it.upsert == nil {
-		return nil
-	}
-	fields := &it.upsert.Fields
-	if err := it.draft.SetFields(fields, b.now); err != nil {
-		return err
-	}
-	it.draft.UpdatedAt = it.draft.CreatedAt
-	if !fields.Routing.Set {
-		return nil
-	}
-	return it.draft.ChangeRouting(fields.Routing.To)
-}
-
 // changeFound locks and changes the links that the upserts of the batch have found. It returns
 // ErrFailed for an AllOrNothing batch that has an error.
 func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
@@ -249,7 +208,7 @@ func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 	for _, it := range b.items {
 		if it.decision.act == changes {
 			found, e.IDs = append(found, it), append(e.IDs, it.decision.link.ID)
-			e.NeedClicks = e.NeedClicks || it.upsert.Fields.MaxClicks.Set
+			e.NeedClicks = e.NeedClicks || it.in.Fields.MaxClicks.Set
 		}
 	}
 	if len(found) > 0 {
@@ -293,9 +252,9 @@ func (it *item) hasCode(l *link.Link) bool {
 
 // applyUpsert changes an existing link to the values of an upsert.
 func (b *batch) applyUpsert(it *item, l *link.Link) error {
-	u := it.upsert
+	u, externalID := it.in, it.in.externalID()
 	it.versionBefore = l.Version
-	hasID := optional.Equal(l.ExternalID, &u.ExternalID)
+	hasID := optional.Equal(l.ExternalID, &externalID)
 	switch {
 	case !hasID && it.facts.ofID != nil:
 		return errRetry
@@ -316,7 +275,7 @@ func (b *batch) applyUpsert(it *item, l *link.Link) error {
 	if err := l.ChangeURL(u.URL, b.now); err != nil {
 		return err
 	}
-	if l.ExternalID = &u.ExternalID; l.DeletedAt != nil {
+	if l.ExternalID = &externalID; l.DeletedAt != nil {
 		if err := l.UnmarkDeleted(b.now); err != nil {
 			return err
 		}

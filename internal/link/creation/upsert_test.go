@@ -21,7 +21,7 @@ import (
 )
 
 // upsert returns the link and the outcome, or the code of the error.
-func (b *bundle) upsertLink(t *testing.T, u Upsert) (*link.Link, string) {
+func (b *bundle) upsertLink(t *testing.T, u Input) (*link.Link, string) {
 	t.Helper()
 	one, err := b.Upsert(t.Context(), b.Mine, &u)
 	if err != nil {
@@ -45,34 +45,34 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 		var l *link.Link
 		for _, c := range []struct {
 			name string
-			in   Upsert
+			in   Input
 			want string
 		}{
-			{"new", Upsert{URL: url, Fields: linkfield.Change{Title: to(new("one")), Tags: to([]string{"b", "a"}),
+			{"new", Input{URL: url, Fields: linkfield.Change{Title: to(new("one")), Tags: to([]string{"b", "a"}),
 				Metadata: to(pairs("k", "v")), ExpiresAt: to(&soon), Archived: to(true), StatsPublic: to(true),
 				Routing: rules("https://example.com/r")}}, "CREATED"},
-			{"equal", Upsert{URL: url, Fields: linkfield.Change{Title: to(new("one")), Tags: to([]string{"a", "b"}),
+			{"equal", Input{URL: url, Fields: linkfield.Change{Title: to(new("one")), Tags: to([]string{"a", "b"}),
 				Metadata: to(pairs("k", "v")), ExpiresAt: to(&soon), Archived: to(true), StatsPublic: to(true),
 				Routing: rules("https://example.com/r")}}, "UNCHANGED"},
-			{"nothing given", Upsert{URL: url}, "UNCHANGED"},
-			{"other tags", Upsert{URL: url, Fields: linkfield.Change{Tags: to([]string{"a"})}}, "UPDATED"},
-			{"other metadata", Upsert{URL: url, Fields: linkfield.Change{Metadata: to(pairs("k", "w"))}}, "UPDATED"},
-			{"other routing", Upsert{URL: url, Fields: linkfield.Change{Routing: rules("https://example.com/s")}},
+			{"nothing given", Input{URL: url}, "UNCHANGED"},
+			{"other tags", Input{URL: url, Fields: linkfield.Change{Tags: to([]string{"a"})}}, "UPDATED"},
+			{"other metadata", Input{URL: url, Fields: linkfield.Change{Metadata: to(pairs("k", "w"))}}, "UPDATED"},
+			{"other routing", Input{URL: url, Fields: linkfield.Change{Routing: rules("https://example.com/s")}},
 				"UPDATED"},
-			{"no routing", Upsert{URL: url, Fields: linkfield.Change{Routing: to[*routing.Change](nil)}}, "UPDATED"},
-			{"other URL", Upsert{URL: "https://example.com/b"}, "UPDATED"},
-			{"other spelling", Upsert{URL: "https://EXAMPLE.com/b"}, "UPDATED"},
-			{"bad URL", Upsert{URL: "ftp://example.com"}, "INVALID_URL"},
-			{"circular URL", Upsert{URL: "http://sho.rt/x"}, "UNSAFE_URL"},
-			{"bad title", Upsert{URL: "https://EXAMPLE.com/b", Fields: linkfield.Change{Title: to(new("a\x00"))}},
+			{"no routing", Input{URL: url, Fields: linkfield.Change{Routing: to[*routing.Change](nil)}}, "UPDATED"},
+			{"other URL", Input{URL: "https://example.com/b"}, "UPDATED"},
+			{"other spelling", Input{URL: "https://EXAMPLE.com/b"}, "UPDATED"},
+			{"bad URL", Input{URL: "ftp://example.com"}, "INVALID_URL"},
+			{"circular URL", Input{URL: "http://sho.rt/x"}, "UNSAFE_URL"},
+			{"bad title", Input{URL: "https://EXAMPLE.com/b", Fields: linkfield.Change{Title: to(new("a\x00"))}},
 				"INVALID_INPUT"},
-			{"in the past", Upsert{URL: "https://EXAMPLE.com/b", Fields: linkfield.Change{ExpiresAt: to(&past)}},
+			{"in the past", Input{URL: "https://EXAMPLE.com/b", Fields: linkfield.Change{ExpiresAt: to(&past)}},
 				"INVALID_INPUT"},
-			{"another strategy", Upsert{URL: "https://EXAMPLE.com/b", Strategy: new(link.Counter)}, "IMMUTABLE"},
-			{"the strategy", Upsert{URL: "https://EXAMPLE.com/b", Strategy: new(link.Random)}, "UNCHANGED"},
-			{"another code", Upsert{URL: "https://EXAMPLE.com/b", CustomCode: new("promo")}, "IMMUTABLE"},
+			{"another strategy", Input{URL: "https://EXAMPLE.com/b", Strategy: new(link.Counter)}, "IMMUTABLE"},
+			{"the strategy", Input{URL: "https://EXAMPLE.com/b", Strategy: new(link.Random)}, "UNCHANGED"},
+			{"another code", Input{URL: "https://EXAMPLE.com/b", CustomCode: new("promo")}, "IMMUTABLE"},
 		} {
-			c.in.ExternalID = "1"
+			c.in.Fields.ExternalID = to(new("1"))
 			got, outcome := b.upsertLink(t, c.in)
 			if outcome != c.want {
 				t.Fatalf("%s: %s, want %s", c.name, outcome, c.want)
@@ -89,12 +89,14 @@ func TestStore_UpsertTellsWhatItDid(t *testing.T) {
 			}
 		}
 		b.Now = b.Now.Add(2 * time.Hour) // it has expired
-		same := Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b", Fields: linkfield.Change{ExpiresAt: to(&soon)}}
+		same := Input{URL: "https://EXAMPLE.com/b", Fields: linkfield.Change{ExternalID: to(new("1")),
+			ExpiresAt: to(&soon)}}
 		if _, outcome := b.upsertLink(t, same); outcome != "UNCHANGED" {
 			t.Errorf("an expired link: %s", outcome)
 		}
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
-		revived, outcome := b.upsertLink(t, Upsert{ExternalID: "1", URL: "https://EXAMPLE.com/b"})
+		revived, outcome := b.upsertLink(t, Input{URL: "https://EXAMPLE.com/b",
+			Fields: linkfield.Change{ExternalID: to(new("1"))}})
 		if outcome != "UPDATED" || revived.ID != l.ID || revived.DeletedAt != nil || *revived.Title != "one" ||
 			revived.VersionCause != link.CauseRevived {
 			t.Errorf("revived: %s, %+v", outcome, revived)
@@ -111,24 +113,25 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 		url := func(s string) string { return "https://example.com/" + s }
 		plain, _ := b.create(t, Input{URL: url("plain")})
 		custom, _ := b.create(t, Input{URL: url("custom"), CustomCode: new("custom")})
-		b.create(t, Input{URL: url("own"), ExternalID: new("own")})
-		b.create(t, Input{URL: url("own"), CustomCode: new("own"), ExternalID: new("own-2")})
+		b.create(t, Input{URL: url("own"), Fields: linkfield.Change{ExternalID: to(new("own"))}})
+		b.create(t, Input{URL: url("own"), CustomCode: new("own"),
+			Fields: linkfield.Change{ExternalID: to(new("own-2"))}})
 		deleted, _ := b.create(t, Input{URL: url("deleted")})
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, deleted.ID))(t)
 		for name, c := range map[string]struct {
-			in      Upsert
+			in      Input
 			want    string
 			adopted *link.Link
 		}{
-			"a URL":  {Upsert{URL: url("plain"), Strategy: new(link.Deterministic)}, "UPDATED", plain},
-			"a code": {Upsert{URL: url("other"), CustomCode: new("custom")}, "UPDATED", custom},
-			"a deleted link": {Upsert{URL: url("deleted"), Strategy: new(link.Deterministic)}, "UPDATED",
+			"a URL":  {Input{URL: url("plain"), Strategy: new(link.Deterministic)}, "UPDATED", plain},
+			"a code": {Input{URL: url("other"), CustomCode: new("custom")}, "UPDATED", custom},
+			"a deleted link": {Input{URL: url("deleted"), Strategy: new(link.Deterministic)}, "UPDATED",
 				deleted},
-			"a URL of another id":  {Upsert{URL: url("own"), Strategy: new(link.Deterministic)}, "CONFLICT", nil},
-			"a code of another id": {Upsert{URL: url("own"), CustomCode: new("own")}, "CODE_TAKEN", nil},
-			"no link":              {Upsert{URL: url("plain")}, "CREATED", nil},
+			"a URL of another id":  {Input{URL: url("own"), Strategy: new(link.Deterministic)}, "CONFLICT", nil},
+			"a code of another id": {Input{URL: url("own"), CustomCode: new("own")}, "CODE_TAKEN", nil},
+			"no link":              {Input{URL: url("plain")}, "CREATED", nil},
 		} {
-			c.in.ExternalID = name
+			c.in.Fields.ExternalID = to(&name)
 			l, outcome := b.upsertLink(t, c.in)
 			if outcome != c.want || c.adopted != nil && (l == nil || l.ID != c.adopted.ID || *l.ExternalID != name) {
 				t.Errorf("%s: %s, %+v", name, outcome, l)
@@ -140,11 +143,13 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 				t.Errorf("%s, again: %s", name, outcome)
 			}
 		}
-		_, err := b.Upsert(t.Context(), b.Mine, &Upsert{ExternalID: "3", URL: url("own"), CustomCode: new("own")})
+		_, err := b.Upsert(t.Context(), b.Mine, &Input{URL: url("own"), CustomCode: new("own"),
+			Fields: linkfield.Change{ExternalID: to(new("3"))}})
 		if !strings.Contains(errs.From(err).Message, "a link with another externalId") {
 			t.Errorf("the conflict is not named: %v", err)
 		}
-		if _, outcome := b.upsertLink(t, Upsert{ExternalID: "a URL", URL: url("elsewhere")}); outcome != "IMMUTABLE" {
+		if _, outcome := b.upsertLink(t, Input{URL: url("elsewhere"),
+			Fields: linkfield.Change{ExternalID: to(new("a URL"))}}); outcome != "IMMUTABLE" {
 			t.Errorf("another URL of a deterministic link: %s", outcome)
 		}
 		b.ExpectConsistent(t)
@@ -154,18 +159,22 @@ func TestStore_UpsertAdoptsLinks(t *testing.T) {
 func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		b.create(t,
-			Input{URL: "https://example.com/a", Strategy: new(link.Random), ExternalID: new("a"), Title: new("a")})
-		b.create(t, Input{URL: "https://example.com/b", Strategy: new(link.Random), ExternalID: new("b")})
-		in := func() []*Upsert {
-			return []*Upsert{
-				{ExternalID: "b", URL: "https://example.com/b", Fields: linkfield.Change{Title: to(new("b"))}},
-				{ExternalID: "c", URL: "https://example.com/b"},
-				{ExternalID: "bad", URL: "ftp://example.com"},
-				{ExternalID: "a", URL: "https://example.com/a", Fields: linkfield.Change{Title: to(new("a"))}},
-				{ExternalID: "d", URL: "https://example.com/d", Strategy: new(link.Deterministic)},
-				{ExternalID: "e", URL: "https://example.com/d", Strategy: new(link.Deterministic)},
-				{ExternalID: "\n", URL: "https://example.com/d"},
-				{ExternalID: "f", URL: "https://example.com/f"},
+			Input{URL: "https://example.com/a", Strategy: new(link.Random),
+				Fields: linkfield.Change{ExternalID: to(new("a")), Title: to(new("a"))}})
+		b.create(t, Input{URL: "https://example.com/b", Strategy: new(link.Random),
+			Fields: linkfield.Change{ExternalID: to(new("b"))}})
+		in := func() []*Input {
+			return []*Input{
+				{URL: "https://example.com/b", Fields: linkfield.Change{ExternalID: to(new("b")), Title: to(new("b"))}},
+				{URL: "https://example.com/b", Fields: linkfield.Change{ExternalID: to(new("c"))}},
+				{URL: "ftp://example.com", Fields: linkfield.Change{ExternalID: to(new("bad"))}},
+				{URL: "https://example.com/a", Fields: linkfield.Change{ExternalID: to(new("a")), Title: to(new("a"))}},
+				{URL: "https://example.com/d", Strategy: new(link.Deterministic),
+					Fields: linkfield.Change{ExternalID: to(new("d"))}},
+				{URL: "https://example.com/d", Strategy: new(link.Deterministic),
+					Fields: linkfield.Change{ExternalID: to(new("e"))}},
+				{URL: "https://example.com/d", Fields: linkfield.Change{ExternalID: to(new("\n"))}},
+				{URL: "https://example.com/f", Fields: linkfield.Change{ExternalID: to(new("f"))}},
 			}
 		}
 		run := func(policy link.Policy) (said []string) {
@@ -173,7 +182,7 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 			results := must.Value(b.UpsertMany(t.Context(), b.Mine, in(), policy))(t)
 			for i, r := range results {
 				if said = append(said, string(r.Outcome)+kindOf(r.Err)); r.Link != nil &&
-					*r.Link.ExternalID != in()[i].ExternalID {
+					*r.Link.ExternalID != in()[i].externalID() {
 					t.Errorf("result %d is of %s", i, *r.Link.ExternalID)
 				}
 			}
@@ -189,8 +198,8 @@ func TestStore_UpsertManyReturnsResultsInOrder(t *testing.T) {
 		some := []string{"UPDATED", "CREATED", "INVALID_URL", "UNCHANGED", "CREATED", "CONFLICT", "INVALID_INPUT",
 			"QUOTA_EXCEEDED"}
 		wanttest.Equal(t, some, run(link.SkipFailed), "difference")
-		twice := []*Upsert{{ExternalID: "x", URL: "https://example.com/x"},
-			{ExternalID: "x", URL: "https://example.com/x"}}
+		twice := []*Input{{URL: "https://example.com/x", Fields: linkfield.Change{ExternalID: to(new("x"))}},
+			{URL: "https://example.com/x", Fields: linkfield.Change{ExternalID: to(new("x"))}}}
 		linktest.Refused(b.UpsertMany(t.Context(), b.Mine, twice, link.SkipFailed))(t, errs.InvalidInput,
 			"an id that occurs twice")
 		b.ExpectConsistent(t)
@@ -206,7 +215,8 @@ func TestStore_UpsertsRace(t *testing.T) {
 		b := setup(t, d)
 		other := NewStore(b.config)
 		got := linktest.AtOnce(n, func(i int) string {
-			u := &Upsert{ExternalID: "1", URL: "https://example.com/a", Fields: linkfield.Change{Title: to(new("a"))}}
+			u := &Input{URL: "https://example.com/a", Fields: linkfield.Change{ExternalID: to(new("1")),
+				Title: to(new("a"))}}
 			one, err := []*Store{b.Store, other}[i%2].Upsert(t.Context(), b.Mine, u)
 			return string(one.Outcome) + kindOf(err)
 		})
@@ -214,7 +224,8 @@ func TestStore_UpsertsRace(t *testing.T) {
 		if links, events := b.all(t), b.Events(t, 1); len(links) != 1 || events[0].Action != audit.LinkCreated {
 			t.Errorf("%d links, event %s", len(links), events[0].Action)
 		}
-		if l, outcome := b.upsertLink(t, Upsert{ExternalID: "2", URL: "https://example.com/a"}); outcome != "CREATED" {
+		if l, outcome := b.upsertLink(t, Input{URL: "https://example.com/a",
+			Fields: linkfield.Change{ExternalID: to(new("2"))}}); outcome != "CREATED" {
 			t.Errorf("another id with the same URL: %s, %+v", outcome, l)
 		}
 		b.ExpectConsistent(t)
@@ -237,8 +248,9 @@ func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
 		}
 		states := map[string]link.Snapshot{}
 		for _, url := range []string{"https://example.com/purged", "https://example.com/new"} {
+			fields.ExternalID = to(&url)
 			l, _ := b.upsertLink(t,
-				Upsert{ExternalID: url, URL: url, Strategy: new(link.Deterministic), Fields: fields})
+				Input{URL: url, Strategy: new(link.Deterministic), Fields: fields})
 			if isRevived := l.ID == purged.ID; isRevived != strings.HasSuffix(url, "purged") {
 				t.Fatalf("%s is %s", url, l.ID)
 			}

@@ -192,7 +192,8 @@ func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 		click(revived)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, revived.ID))(t)
 		if got := b.Make(t,
-			creation.Input{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
+			creation.Input{URL: "https://example.com/revived",
+				Fields: linkfield.Change{MaxClicks: optional.Set(&five)}}); got.Granted != 1 {
 			t.Errorf("%d granted after a revival, want the one that was answered", got.Granted)
 		}
 	})
@@ -226,7 +227,8 @@ func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 		operation := must.Value(b.Edit.UpdateMany(t.Context(), b.Mine,
 			[]linkfield.Change{{ID: l.ID, MaxClicks: to[*int64](nil)}}, link.SkipFailed))(t)
 		must.Value(b.Edit.RevertOperation(t.Context(), b.Mine, *link.OperationOf(operation)))(t)
-		b.Make(t, creation.Input{URL: "https://example.com/new", MaxClicks: new(int64(5))})
+		b.Make(t, creation.Input{URL: "https://example.com/new",
+			Fields: linkfield.Change{MaxClicks: optional.Set(new(int64(5)))}})
 		if l = b.Reload(t, l); l.MaxClicks == nil || stuck.flushes.Load() != 3 {
 			t.Errorf("maxClicks %v after %d waits", l.MaxClicks, stuck.flushes.Load())
 		}
@@ -237,8 +239,10 @@ func TestStore_MaxClicksNeedsNoClickStore(t *testing.T) {
 // the maximum was set, or when the database was restored. Grants without a click stay granted.
 func TestStore_LateClicksCountTowardsMaxClicks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		late := b.Make(t, creation.Input{URL: "https://example.com/late", MaxClicks: new(int64(5))})
-		granted := b.Make(t, creation.Input{URL: "https://example.com/granted", MaxClicks: new(int64(5))})
+		late := b.Make(t, creation.Input{URL: "https://example.com/late",
+			Fields: linkfield.Change{MaxClicks: optional.Set(new(int64(5)))}})
+		granted := b.Make(t, creation.Input{URL: "https://example.com/granted",
+			Fields: linkfield.Change{MaxClicks: optional.Set(new(int64(5)))}})
 		unlimited := b.Make(t, creation.Input{URL: "https://example.com/unlimited"})
 		b.grant(t, late, 1)
 		b.grant(t, granted, 1)
@@ -289,8 +293,8 @@ func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 // must read, too.
 func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		in := &creation.Upsert{ExternalID: "a", URL: "https://example.com/", Strategy: new(link.Deterministic),
-			Fields: linkfield.Change{MaxClicks: to(new(int64(1)))}}
+		in := &creation.Input{URL: "https://example.com/", Strategy: new(link.Deterministic),
+			Fields: linkfield.Change{ExternalID: optional.Set(new("a")), MaxClicks: to(new(int64(1)))}}
 		l := must.Value(b.Upsert(t.Context(), b.Mine, in))(t).Link
 		b.grant(t, l, 1)
 		at := must.Value(b.Resolver.ParseShortURL(b.ShortURL(l)))(t)
@@ -309,7 +313,8 @@ func TestStore_ReadersKnowWhatIsGranted(t *testing.T) {
 			},
 			"Create": func() (*link.Link, error) {
 				found, _, err := b.Create(t.Context(), b.Mine,
-					creation.Input{URL: in.URL, ExternalID: &in.ExternalID, MaxClicks: new(int64(1))})
+					creation.Input{URL: in.URL, Fields: linkfield.Change{ExternalID: in.Fields.ExternalID,
+						MaxClicks: optional.Set(new(int64(1)))}})
 				return found, err
 			},
 			"Upsert": func() (*link.Link, error) {

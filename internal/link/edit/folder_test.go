@@ -45,15 +45,17 @@ func (b *bundle) folderOf(t *testing.T, l *link.Link) string {
 func TestFolders_HaveLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		f, foreign := b.newFolder(t, "mine"), must.Value(b.Folders.Create(t.Context(), b.Foreign, "theirs"))(t)
-		created := b.Make(t, creation.Input{URL: "https://example.com/created", FolderID: &f.ID})
+		created := b.Make(t, creation.Input{URL: "https://example.com/created",
+			Fields: linkfield.Change{FolderID: optional.Set(&f.ID)}})
 		upserted := must.Value(b.Upsert(t.Context(), b.Mine,
-			&creation.Upsert{ExternalID: "1", URL: "https://example.com/upserted",
-				Fields: linkfield.Change{FolderID: to(&f.ID)}}))(t).Link
+			&creation.Input{URL: "https://example.com/upserted",
+				Fields: linkfield.Change{ExternalID: optional.Set(new("1")), FolderID: to(&f.ID)}}))(t).Link
 		moved := b.Make(t, creation.Input{URL: "https://example.com/moved"})
 		b.Change(t, moved, linkfield.Change{FolderID: to(&f.ID)})
 		revived := b.Make(t, creation.Input{URL: "https://example.com/revived"})
 		b.Remove(t, revived.ID)
-		b.Make(t, creation.Input{URL: "https://example.com/revived", FolderID: &f.ID})
+		b.Make(t, creation.Input{URL: "https://example.com/revived",
+			Fields: linkfield.Change{FolderID: optional.Set(&f.ID)}})
 		planned := b.Make(t, creation.Input{URL: "https://example.com/planned"})
 		b.Plan(t, planned, time.Hour, linkfield.Change{FolderID: to(&f.ID)})
 		b.Now = b.Now.Add(2 * time.Hour)
@@ -69,14 +71,16 @@ func TestFolders_HaveLinks(t *testing.T) {
 		}
 		for _, bad := range []string{foreign.ID, "fld_00000000000000000000000000", "no id", "\x00"} {
 			if _, _, err := b.Create(t.Context(), b.Mine,
-				creation.Input{URL: "https://example.com/x", FolderID: &bad}); !errs.Is(err, errs.NotFound) {
+				creation.Input{URL: "https://example.com/x",
+					Fields: linkfield.Change{FolderID: optional.Set(&bad)}}); !errs.Is(err, errs.NotFound) {
 				t.Errorf("creating in %q: %v", bad, err)
 			}
 			linktest.Refused(
 				b.Edit.Update(t.Context(), b.Mine, linkfield.Change{ID: moved.ID, FolderID: to(&bad)}),
 			)(t, errs.NotFound, "moving to %q", bad)
-			if _, err := b.Upsert(t.Context(), b.Mine, &creation.Upsert{ExternalID: "1", URL: upserted.OriginalURL,
-				Fields: linkfield.Change{FolderID: to(&bad)}}); !errs.Is(err, errs.NotFound) {
+			if _, err := b.Upsert(t.Context(), b.Mine, &creation.Input{URL: upserted.OriginalURL,
+				Fields: linkfield.Change{ExternalID: optional.Set(new("1")), FolderID: to(&bad)}}); !errs.Is(err,
+				errs.NotFound) {
 				t.Errorf("an upsert into %q: %v", bad, err)
 			}
 			linktest.Refused(
@@ -85,12 +89,14 @@ func TestFolders_HaveLinks(t *testing.T) {
 			)(t, errs.NotFound, "planning to move to %q", bad)
 		}
 		results := must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: []*creation.Input{
-			{URL: "https://example.com/twice", FolderID: &foreign.ID}, {URL: "https://example.com/twice"},
+			{URL: "https://example.com/twice", Fields: linkfield.Change{FolderID: optional.Set(&foreign.ID)}},
+			{URL: "https://example.com/twice"},
 		}}))(t)
 		if !errs.Is(results[0].Err, errs.NotFound) || results[1].Err != nil || !results[1].Created {
 			t.Errorf("equal links, one with an unknown folder: %+v", results)
 		}
-		same, isNew := b.MakeOrFind(t, creation.Input{URL: moved.OriginalURL, FolderID: &f.ID})
+		same, isNew := b.MakeOrFind(t, creation.Input{URL: moved.OriginalURL,
+			Fields: linkfield.Change{FolderID: optional.Set(&f.ID)}})
 		if isNew || same.ID != moved.ID {
 			t.Errorf("%t, %+v", isNew, same)
 		}
@@ -109,7 +115,7 @@ func TestDeleteFolder_KeepsLinks(t *testing.T) {
 		for from := 0; from < link.MaxBatch+2; from += link.MaxBatch {
 			in := urls(from, min(from+link.MaxBatch, link.MaxBatch+2))
 			for _, one := range in {
-				one.FolderID = &f.ID
+				one.Fields.FolderID = optional.Set(&f.ID)
 			}
 			for _, r := range must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: in}))(t) {
 				links = append(links, r.Link)
@@ -163,7 +169,8 @@ func TestDeleteFolder_DuringMoves(t *testing.T) {
 					}
 				})
 				moving.Go(func() {
-					in := creation.Input{URL: fmt.Sprintf("https://example.com/%d/%d", round, i), FolderID: &f.ID}
+					in := creation.Input{URL: fmt.Sprintf("https://example.com/%d/%d", round, i),
+						Fields: linkfield.Change{FolderID: optional.Set(&f.ID)}}
 					if _, _, err := b.Create(t.Context(), b.Mine, in); err != nil && !errs.Is(err, errs.NotFound) {
 						t.Error(err)
 					}
@@ -199,8 +206,10 @@ func TestFence_KeepsChangesInside(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		mine, second, other := b.newFolder(t, "mine"), b.newFolder(t, "second"), b.newFolder(t, "other")
 		key := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID, second.ID)
-		inside := b.Make(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
-		outside := b.Make(t, creation.Input{URL: "https://example.com/outside", FolderID: &other.ID})
+		inside := b.Make(t, creation.Input{URL: "https://example.com/inside",
+			Fields: linkfield.Change{FolderID: optional.Set(&mine.ID)}})
+		outside := b.Make(t, creation.Input{URL: "https://example.com/outside",
+			Fields: linkfield.Change{FolderID: optional.Set(&other.ID)}})
 		without := b.Make(t, creation.Input{URL: "https://example.com/without"})
 		update := func(l *link.Link, c linkfield.Change) error {
 			c.ID = l.ID
@@ -267,7 +276,8 @@ func TestFence_HasAnOperationInside(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		mine := b.newFolder(t, "mine")
 		key := workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID)
-		inside := b.Make(t, creation.Input{URL: "https://example.com/inside", FolderID: &mine.ID})
+		inside := b.Make(t, creation.Input{URL: "https://example.com/inside",
+			Fields: linkfield.Change{FolderID: optional.Set(&mine.ID)}})
 		outside := b.Make(t, creation.Input{URL: "https://example.com/outside"})
 		results := must.Value(b.Edit.DeleteMany(t.Context(), b.Mine, []string{inside.ID, outside.ID},
 			link.SkipFailed))(t)
@@ -301,33 +311,38 @@ func TestFence_CreatesInside(t *testing.T) {
 		if b.folderOf(t, l) != mine.ID {
 			t.Errorf("in %q", b.folderOf(t, l))
 		}
-		must.Value(create(several, creation.Input{URL: "https://example.com/2", FolderID: &second.ID}))(t)
+		must.Value(create(several, creation.Input{URL: "https://example.com/2",
+			Fields: linkfield.Change{FolderID: optional.Set(&second.ID)}}))(t)
 		_, err := create(several, creation.Input{URL: "https://example.com/3"})
 		is(t, "without a folder", err, errs.InvalidInput, "folderId")
 		for _, one := range []string{other.ID, "fld_unknown"} {
-			_, err = create(key, creation.Input{URL: "https://example.com/3", FolderID: &one})
+			_, err = create(key, creation.Input{URL: "https://example.com/3",
+				Fields: linkfield.Change{FolderID: optional.Set(&one)}})
 			is(t, "in another folder", err, errs.Forbidden, "folderId")
 		}
 
 		deterministic, customs := link.Deterministic, link.Custom
 		b.Make(t, creation.Input{URL: "https://example.com/4", Strategy: &deterministic})
 		held := b.Make(t, creation.Input{URL: "https://example.com/5", Strategy: &customs, CustomCode: new("Held"),
-			ExternalID: new("x")})
+			Fields: linkfield.Change{ExternalID: optional.Set(new("x"))}})
 		_, err = create(key, creation.Input{URL: "https://example.com/4", Strategy: &deterministic})
 		is(t, "a URL outside", err, errs.Conflict, "url")
 		for _, url := range []string{held.OriginalURL, "https://example.com/6"} {
 			_, err = create(key, creation.Input{URL: url, Strategy: &customs, CustomCode: new("Held")})
 			is(t, "a code outside", err, errs.CodeTaken, "customCode")
 		}
-		_, err = create(key, creation.Input{URL: "https://example.com/6", ExternalID: new("x")})
+		_, err = create(key, creation.Input{URL: "https://example.com/6",
+			Fields: linkfield.Change{ExternalID: optional.Set(new("x"))}})
 		is(t, "an external id outside", err, errs.ExternalIDTaken, "externalId")
-		_, err = b.Upsert(t.Context(), key, &creation.Upsert{ExternalID: "x", URL: "https://example.com/6"})
+		_, err = b.Upsert(t.Context(), key, &creation.Input{URL: "https://example.com/6",
+			Fields: linkfield.Change{ExternalID: optional.Set(new("x"))}})
 		is(t, "upserting an external id outside", err, errs.ExternalIDTaken, "externalId")
 		_, err = b.Upsert(t.Context(), key,
-			&creation.Upsert{ExternalID: "y", URL: "https://example.com/4", Strategy: &deterministic})
+			&creation.Input{URL: "https://example.com/4", Strategy: &deterministic,
+				Fields: linkfield.Change{ExternalID: optional.Set(new("y"))}})
 		is(t, "upserting a URL outside", err, errs.Conflict, "url")
-		in := &creation.Upsert{ExternalID: "z", URL: "https://example.com/7",
-			Fields: linkfield.Change{FolderID: to[*string](nil)}}
+		in := &creation.Input{URL: "https://example.com/7", Fields: linkfield.Change{ExternalID: optional.Set(new("z")),
+			FolderID: to[*string](nil)}}
 		for _, want := range []creation.UpsertOutcome{creation.UpsertCreated, creation.UpsertUnchanged} {
 			got, err := b.Upsert(t.Context(), key, in)
 			if err != nil || got.Outcome != want || b.folderOf(t, got.Link) != mine.ID {
@@ -360,7 +375,8 @@ func TestFence_ListsInside(t *testing.T) {
 				name = *f
 			}
 			b.Make(t,
-				creation.Input{URL: "https://example.com/" + name, FolderID: f, Tags: []string{"all", "of " + name}})
+				creation.Input{URL: "https://example.com/" + name, Fields: linkfield.Change{FolderID: optional.Set(f),
+					Tags: optional.Set([]string{"all", "of " + name})}})
 		}
 		for n, key := range map[int]workspace.Membership{
 			1: workspacetest.Fenced(t, b.DB, b.Mine.ID(), mine.ID),
@@ -396,7 +412,8 @@ func TestFence_FolderOfKeyStays(t *testing.T) {
 			return k, err
 		}
 		f := b.newFolder(t, "kept")
-		l := b.Make(t, creation.Input{URL: "https://example.com/1", FolderID: &f.ID})
+		l := b.Make(t, creation.Input{URL: "https://example.com/1",
+			Fields: linkfield.Change{FolderID: optional.Set(&f.ID)}})
 		k := must.Value(create(f.ID))(t)
 		_, err := b.Edit.DeleteFolder(t.Context(), b.Mine, f.ID)
 		is(t, "deleting a folder of a key", err, errs.Conflict, "id")

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/platform/wanttest"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -122,32 +123,36 @@ func TestBlockedHosts_CoverLinksThatAreNotActiveYet(t *testing.T) {
 			before func(l *link.Link)
 			change func(l *link.Link) error
 		}{
-			"update to ACTIVE": {creation.Input{ExpiresAt: &past}, keep, update(linkfield.Change{ExpiresAt: never})},
-			"update to SCHEDULED": {creation.Input{ExpiresAt: &past}, keep,
+			"update to ACTIVE": {creation.Input{Fields: linkfield.Change{ExpiresAt: optional.Set(&past)}}, keep,
+				update(linkfield.Change{ExpiresAt: never})},
+			"update to SCHEDULED": {creation.Input{Fields: linkfield.Change{ExpiresAt: optional.Set(&past)}}, keep,
 				update(linkfield.Change{StartsAt: later, ExpiresAt: never})},
 			"update, restore": {creation.Input{}, remove, func(l *link.Link) error {
 				return cmp.Or(update(linkfield.Change{StartsAt: later})(l), restore(l))
 			}},
-			"restore to SCHEDULED": {creation.Input{StartsAt: &future}, remove, restore},
-			"restore to EXPIRED": {creation.Input{
-				URL: good, ExpiresAt: &past, Routing: &routing.Change{EndedURL: to(new(blocked))},
-			}, remove, restore},
-			"revert": {creation.Input{StartsAt: &future}, func(l *link.Link) { b.Change(t, l, expires) },
+			"restore to SCHEDULED": {creation.Input{Fields: linkfield.Change{StartsAt: optional.Set(&future)}}, remove,
+				restore},
+			"restore to EXPIRED": {creation.Input{URL: good, Fields: linkfield.Change{ExpiresAt: optional.Set(&past),
+				Routing: optional.Set(&routing.Change{EndedURL: to(new(blocked))})}}, remove, restore},
+			"revert": {creation.Input{Fields: linkfield.Change{StartsAt: optional.Set(&future)}},
+				func(l *link.Link) { b.Change(t, l, expires) },
 				func(l *link.Link) error {
 					_, err := b.Edit.Revert(ctx, b.Mine, l.ID, 1, nil)
 					return err
 				}},
-			"undo": {creation.Input{StartsAt: &future}, func(l *link.Link) {
+			"undo": {creation.Input{Fields: linkfield.Change{StartsAt: optional.Set(&future)}}, func(l *link.Link) {
 				operation = *link.OperationOf(
 					b.updateMany(t, linkfield.Change{ID: l.ID, StartsAt: never, ExpiresAt: to(&past)}))
 			}, func(*link.Link) error {
 				return must.Value(b.Edit.RevertOperation(ctx, b.Mine, operation))(t).Results[0].Err
 			}},
-			"upsert": {creation.Input{ExternalID: new("gone")}, remove, func(*link.Link) error {
-				_, err := b.Upsert(ctx, b.Mine,
-					&creation.Upsert{ExternalID: "gone", URL: blocked, Fields: linkfield.Change{StartsAt: later}})
-				return err
-			}},
+			"upsert": {creation.Input{Fields: linkfield.Change{ExternalID: optional.Set(new("gone"))}}, remove,
+				func(*link.Link) error {
+					_, err := b.Upsert(ctx, b.Mine,
+						&creation.Input{URL: blocked, Fields: linkfield.Change{ExternalID: optional.Set(new("gone")),
+							StartsAt: later}})
+					return err
+				}},
 		}
 		links := map[string]*link.Link{}
 		for name, way := range ways {
@@ -238,7 +243,8 @@ func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
 	}
 	_, _, err := b.Create(t.Context(), b.Mine, creation.Input{URL: url})
 	check("creating", err)
-	_, _, err = b.Create(t.Context(), b.Mine, creation.Input{URL: url, MaxClicks: new(int64(1))})
+	_, _, err = b.Create(t.Context(), b.Mine, creation.Input{URL: url,
+		Fields: linkfield.Change{MaxClicks: optional.Set(new(int64(1)))}})
 	check("creating with maxClicks", err)
 	_, _, err = b.CreateAnonymous(t.Context(), "192.0.2.1", url)
 	check("creating anonymously", err)

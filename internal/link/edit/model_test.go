@@ -144,7 +144,8 @@ func TestSchedule_AgreesWithModel(t *testing.T) {
 		for seed := range suitetest.Size[uint64](1, 3) {
 			random := rand.New(rand.NewPCG(28, seed))
 			l := b.Make(t,
-				creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), RedirectStatus: new(302)})
+				creation.Input{URL: "https://example.com/0", Strategy: new(link.Random),
+					Fields: linkfield.Change{RedirectStatus: optional.Set(302)}})
 			m := &scheduleModel{World: b.World, link: l, state: modelState{url: "https://example.com/0", status: 302}}
 			m.remember(m.Now)
 			for range 80 {

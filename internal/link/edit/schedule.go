@@ -100,7 +100,7 @@ func patchOf(c linkfield.Change, then link.Link, now time.Time) (linkfield.Chang
 		c.Routing.To = c.Routing.To.Complete(then.Routing)
 	}
 	for _, f := range linkfield.Fields {
-		if f.IsSet(&c) && !f.IsPlanned {
+		if *f.IsSet(&c) && !f.IsPlanned {
 			return c, errs.New(errs.InvalidInput, "%s cannot be scheduled.", f.Name).At(f.Name)
 		}
 		f.Normalize(&c, &then.Values)

@@ -38,7 +38,8 @@ const (
 // instant, before and after the job has run, and the version begins at the instant.
 func TestSchedule_TakesEffectAtItsInstant(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random), Tags: []string{"old"}})
+		l := b.Make(t, creation.Input{URL: "https://example.com/a", Strategy: new(link.Random),
+			Fields: linkfield.Change{Tags: optional.Set([]string{"old"})}})
 		at := b.Now.Add(time.Hour)
 		b.Plan(t, l, time.Hour, linkfield.Change{
 			URL: to("https://example.com/b"), Title: to(new("later")), Tags: to([]string{"new"}),

@@ -32,7 +32,8 @@ func (b *bundle) tagged(t *testing.T, tags ...string) (links []*link.Link) {
 	t.Helper()
 	for i, names := range tags {
 		l := b.Make(t,
-			creation.Input{URL: fmt.Sprintf("https://example.com/tagged/%d", i), Tags: strings.Fields(names)})
+			creation.Input{URL: fmt.Sprintf("https://example.com/tagged/%d", i),
+				Fields: linkfield.Change{Tags: optional.Set(strings.Fields(names))}})
 		links = append(links, l)
 	}
 	return links
@@ -57,7 +58,7 @@ func TestReplaceTags_RenamesMergesAndRemoves(t *testing.T) {
 		links := b.tagged(t, before...)
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, links[1].ID))(t)
 		theirs, _, err := b.Create(t.Context(), b.Foreign,
-			creation.Input{URL: "https://example.com/", Tags: []string{"a"}})
+			creation.Input{URL: "https://example.com/", Fields: linkfield.Change{Tags: optional.Set([]string{"a"})}})
 		must.NoError(t, err)
 		for _, c := range []struct {
 			name    string
@@ -149,9 +150,9 @@ func TestReplaceTags_TakesSeveralCalls(t *testing.T) {
 		b.Quota.Default = 2 * link.MaxBatch
 		in := urls(0, link.MaxBatch+extra)
 		for i, one := range in {
-			one.Tags = []string{[]string{"a", "b"}[i%2], "own"}
+			one.Fields.Tags = optional.Set([]string{[]string{"a", "b"}[i%2], "own"})
 		}
-		in[link.MaxBatch].Tags = []string{"a", "b", "own"} // one of the remaining, which counts once
+		in[link.MaxBatch].Fields.Tags.To = []string{"a", "b", "own"} // one of the remaining, which counts once
 		var links []*link.Link
 		for _, chunk := range [][]*creation.Input{in[:link.MaxBatch], in[link.MaxBatch:]} {
 			for _, r := range b.MakeMany(t, link.AllOrNothing, chunk...) {

@@ -198,7 +198,8 @@ func TestRevertOperation_UndoesAChain(t *testing.T) {
 			},
 			func() { did(b.Remove(t, l.ID)) },
 			func() {
-				did(b.operate(t, id.New(id.Operation), &creation.Input{URL: l.OriginalURL, Title: new("two")}))
+				did(b.operate(t, id.New(id.Operation), &creation.Input{URL: l.OriginalURL,
+					Fields: linkfield.Change{Title: optional.Set(new("two"))}}))
 			},
 			func() { did(b.updateMany(t, linkfield.Change{ID: l.ID, Title: to(new("three"))})) },
 		} {
@@ -299,8 +300,9 @@ func TestRevertOperation_OfTheWorkspaceOnly(t *testing.T) {
 // it.
 func TestRevertOperation_UndoesRevival(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l := b.Make(t, creation.Input{URL: "https://example.com/a", Title: new("old"), Tags: []string{"old"},
-			ExternalID: new("1")})
+		l := b.Make(t, creation.Input{URL: "https://example.com/a",
+			Fields: linkfield.Change{Title: optional.Set(new("old")), Tags: optional.Set([]string{"old"}),
+				ExternalID: optional.Set(new("1"))}})
 		purged := b.Make(t, creation.Input{URL: "https://example.com/purged"})
 		b.Remove(t, purged.ID)
 		b.Now = noon.Add(linktest.Tombstones)
@@ -309,15 +311,17 @@ func TestRevertOperation_UndoesRevival(t *testing.T) {
 		before := b.state(t, l)
 		creating := id.New(id.Operation)
 		b.operate(t, creating,
-			&creation.Input{URL: l.OriginalURL, ExternalID: new("1"), Title: new("new"), Tags: []string{"new"}},
+			&creation.Input{URL: l.OriginalURL, Fields: linkfield.Change{ExternalID: optional.Set(new("1")),
+				Title: optional.Set(new("new")), Tags: optional.Set([]string{"new"})}},
 			&creation.Input{URL: purged.OriginalURL})
 		wanttest.Equal(t, map[string]string{l.ID: "", purged.ID: ""}, undone(b.undo(t, creating)), "outcomes")
 		wanttest.Equal(t, before, b.state(t, l), "after createLinks")
 		if b.Reload(t, purged).DeletedAt == nil {
 			t.Error("the link that was purged is not deleted")
 		}
-		upserted, err := b.UpsertMany(t.Context(), b.Mine, []*creation.Upsert{{ExternalID: "1", URL: l.OriginalURL,
-			Fields: linkfield.Change{Title: to(new("new")), Note: to(new("new")), Tags: to([]string{"new"})}}},
+		upserted, err := b.UpsertMany(t.Context(), b.Mine, []*creation.Input{{URL: l.OriginalURL,
+			Fields: linkfield.Change{ExternalID: optional.Set(new("1")), Title: to(new("new")), Note: to(new("new")),
+				Tags: to([]string{"new"})}}},
 			link.SkipFailed)
 		if err != nil || upserted[0].Err != nil {
 			t.Fatal(err, upserted)

@@ -26,7 +26,8 @@ func TestStore_UpdateChangesSetFields(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		title, code, soon := "before", "promo", b.Now.Add(time.Hour)
 		l := b.Make(t,
-			creation.Input{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
+			creation.Input{URL: "https://example.com/a", CustomCode: &code,
+				Fields: linkfield.Change{Title: optional.Set(&title), ExpiresAt: optional.Set(&soon)}})
 		after := "after"
 		got := b.Change(t, l, linkfield.Change{Title: to(&after), RedirectStatus: to(301)})
 		if *got.Title != "after" || got.RedirectStatus != 301 || !got.ExpiresAt.Equal(soon) || got.Code != code ||
@@ -107,7 +108,8 @@ func TestStore_UpdateConcurrently(t *testing.T) {
 func TestStore_Restore(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		title := "kept"
-		l := b.Make(t, creation.Input{URL: "https://example.com/", Title: &title})
+		l := b.Make(t, creation.Input{URL: "https://example.com/",
+			Fields: linkfield.Change{Title: optional.Set(&title)}})
 		must.Value(b.Edit.Delete(t.Context(), b.Mine, l.ID))(t)
 		for range 2 { // restoring twice is restoring once
 			got, err := b.Edit.Restore(t.Context(), b.Mine, l.ID)
@@ -126,7 +128,8 @@ func TestStore_Restore(t *testing.T) {
 // TestStore_ChangeWithoutEffect leaves no trace.
 func TestStore_ChangeWithoutEffect(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l := b.Make(t, creation.Input{URL: "https://example.com/0", Title: new("a"), Tags: []string{"x", "y"}})
+		l := b.Make(t, creation.Input{URL: "https://example.com/0",
+			Fields: linkfield.Change{Title: optional.Set(new("a")), Tags: optional.Set([]string{"x", "y"})}})
 		b.Tick()
 		same := b.Change(t, l, linkfield.Change{Title: to(new("a")), Tags: to([]string{"y", "x"})})
 		if stored := b.Reload(t, l); !same.UpdatedAt.Equal(l.UpdatedAt) || !stored.UpdatedAt.Equal(l.UpdatedAt) {
@@ -146,8 +149,9 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 		rule := &routing.Rule{
 			Targets: []*routing.Target{{URL: new("https://example.com/target"), MaxClicks: new(int64(5))}}}
 		l := b.Make(t,
-			creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"x"},
-				Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{rule})}})
+			creation.Input{URL: "https://example.com/0", Strategy: new(link.Random),
+				Fields: linkfield.Change{Tags: optional.Set([]string{"x"}),
+					Routing: optional.Set(&routing.Change{Rules: optional.Set([]*routing.Rule{rule})})}})
 		b.Tick()
 		expires := b.Now.Add(time.Hour)
 		b.Change(t, l, linkfield.Change{
@@ -186,10 +190,9 @@ func TestStore_RevertRestoresAVersion(t *testing.T) {
 func TestStore_RevertKeepsPromises(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		soon, later := noon.Add(time.Hour), noon.AddDate(1, 0, 0)
-		l := b.Make(t, creation.Input{
-			URL: "https://example.com/0", Strategy: new(link.Random), ExpiresAt: &soon,
-			Routing: &routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))},
-		})
+		l := b.Make(t, creation.Input{URL: "https://example.com/0", Strategy: new(link.Random),
+			Fields: linkfield.Change{ExpiresAt: optional.Set(&soon),
+				Routing: optional.Set(&routing.Change{EndedURL: optional.Set(new("https://example.com/ended"))})}})
 		b.Tick()
 		b.Change(t, l, linkfield.Change{ExpiresAt: to(&later), Routing: to[*routing.Change](nil)})
 		b.Now = noon.AddDate(0, 6, 0) // much longer than the tombstone
@@ -216,8 +219,10 @@ func external(l *link.Link, to string) linkfield.Change {
 
 func TestStore_UpdateChangesExternalIDs(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		one := b.Make(t, creation.Input{URL: "https://example.com/1", ExternalID: new("1")})
-		two := b.Make(t, creation.Input{URL: "https://example.com/2", ExternalID: new("2")})
+		one := b.Make(t, creation.Input{URL: "https://example.com/1",
+			Fields: linkfield.Change{ExternalID: optional.Set(new("1"))}})
+		two := b.Make(t, creation.Input{URL: "https://example.com/2",
+			Fields: linkfield.Change{ExternalID: optional.Set(new("2"))}})
 		three := b.Make(t, creation.Input{URL: "https://example.com/3"})
 		for _, c := range []struct {
 			name    string
@@ -272,8 +277,9 @@ func TestStore_UpdatesRaceForExternalIDs(t *testing.T) {
 // them unless another link has the id.
 func TestStore_RevertsOwnData(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l := b.Make(t, creation.Input{URL: "https://example.com/a", ExternalID: new("1"),
-			Metadata: append(pairs("b", "2"), pairs("a", "1")...)})
+		l := b.Make(t, creation.Input{URL: "https://example.com/a",
+			Fields: linkfield.Change{ExternalID: optional.Set(new("1")), Metadata: optional.Set(append(pairs("b", "2"),
+				pairs("a", "1")...))}})
 		changed := b.Change(t, l,
 			linkfield.Change{ExternalID: optional.Set[*string](nil), Metadata: optional.Set(pairs("c", "3"))})
 		if changed.Version != 2 || changed.ExternalID != nil {
@@ -303,7 +309,8 @@ func TestStore_RevertsOwnData(t *testing.T) {
 			t.Errorf("a version from before ids were normalized: %+v, %v", reverted, err)
 		}
 		b.Change(t, l, linkfield.Change{ExternalID: optional.Set[*string](nil)})
-		b.Make(t, creation.Input{URL: "https://example.com/b", ExternalID: new("\u00e9")})
+		b.Make(t, creation.Input{URL: "https://example.com/b",
+			Fields: linkfield.Change{ExternalID: optional.Set(new("\u00e9"))}})
 		linktest.Refused(b.Edit.Revert(t.Context(), b.Mine, l.ID, 1, nil))(t, errs.ExternalIDTaken,
 			"a revert to an id that is taken")
 	})
@@ -320,7 +327,7 @@ func TestStore_UpdateManyFailsChainsAtOnce(t *testing.T) {
 		const links = 50
 		in := urls(0, links)
 		for i := range in {
-			in[i].ExternalID = new(fmt.Sprint(i))
+			in[i].Fields.ExternalID = optional.Set(new(fmt.Sprint(i)))
 		}
 		created := b.MakeMany(t, link.SkipFailed, in...)
 		var changes []linkfield.Change

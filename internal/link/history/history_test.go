@@ -64,7 +64,8 @@ func TestStore_VersionsHaveNoGaps(t *testing.T) {
 	creationtest.Each(t, func(t *testing.T, b *creationtest.World) {
 		random := rand.New(rand.NewPCG(28, 1))
 		l := b.Make(t,
-			creation.Input{URL: "https://example.com/0", Strategy: new(link.Random), Tags: []string{"text 0"}})
+			creation.Input{URL: "https://example.com/0", Strategy: new(link.Random),
+				Fields: linkfield.Change{Tags: optional.Set([]string{"text 0"})}})
 		states := map[time.Time]link.Snapshot{}
 		for range 40 {
 			b.Tick()
@@ -138,7 +139,8 @@ func TestStore_PurgeForgetsHistory(t *testing.T) {
 // written. Due changes without effect write no version.
 func TestStore_AsOfReturnsIntervals(t *testing.T) {
 	creationtest.Each(t, func(t *testing.T, b *creationtest.World) {
-		l := b.Make(t, creation.Input{URL: "https://example.com/1", Strategy: new(link.Random), Tags: []string{"a"}})
+		l := b.Make(t, creation.Input{URL: "https://example.com/1", Strategy: new(link.Random),
+			Fields: linkfield.Change{Tags: optional.Set([]string{"a"})}})
 		same := linkfield.Change{URL: to("https://example.com/1"), Tags: to([]string{"a"})}
 		b.Plan(t, l, time.Hour, same)
 		b.Plan(t, l, 2*time.Hour, linkfield.Change{URL: to("https://example.com/2")})

@@ -56,10 +56,19 @@ func (c *Change) NeedsValidStates() bool {
 	return c.URL.Set || c.Routing.Set || c.RedirectStatus.Set || c.StartsAt.Set || c.ExpiresAt.Set || c.MaxClicks.Set
 }
 
+// DropNulls leaves out the fields that the change sets to no value.
+func (c *Change) DropNulls() {
+	for _, f := range Fields {
+		if f.IsNull(c) {
+			*f.IsSet(c) = false
+		}
+	}
+}
+
 // Names are the names of the fields that the change sets.
 func (c *Change) Names() (names []string) {
 	for _, f := range Fields {
-		if f.IsSet(c) {
+		if *f.IsSet(c) {
 			names = append(names, f.Name)
 		}
 	}

@@ -22,8 +22,9 @@ type Field struct {
 	Value func(*Values) any
 	// IsSame reports whether two links have the same value.
 	IsSame func(a, b *Values) bool
-	// IsSet reports whether a change sets the field.
-	IsSet func(*Change) bool
+	// IsSet is whether a change sets the field, and IsNull reports whether it sets it to no value.
+	IsSet  func(*Change) *bool
+	IsNull func(*Change) bool
 	// Set checks and sets the value of a change, if it is set. It returns InvalidInput. Package link
 	// sets URLs and routings, which depend on more.
 	Set func(*Values, *Change) error
@@ -88,7 +89,8 @@ func setByLink[T, V any](name string, value func(*Values) *V, edit func(*Change)
 		Name:   name,
 		Value:  func(v *Values) any { return *value(v) },
 		IsSame: func(a, b *Values) bool { return isSame(*value(a), *value(b)) },
-		IsSet:  func(c *Change) bool { return edit(c).Set },
+		IsSet:  func(c *Change) *bool { return &edit(c).Set },
+		IsNull: func(c *Change) bool { return edit(c).Set && isNil(edit(c).To) },
 		Set:    func(*Values, *Change) error { return nil },
 		Normalize: func(c *Change, v *Values) {
 			if to, ok := any(*value(v)).(T); ok && edit(c).Set {
@@ -114,6 +116,11 @@ func shown(f Field, value func(*Values) any) Field {
 }
 
 func unchecked[T any](value T) (T, error) { return value, nil }
+
+func isNil(value any) bool {
+	v := reflect.ValueOf(value)
+	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice) && v.IsNil()
+}
 
 func isSame(a, b any) bool {
 	if at, ok := a.(*time.Time); ok {

@@ -421,15 +421,17 @@ func TestList_IsStableDuringInserts(t *testing.T) {
 // TestList_FindsCreatedLinks searches what package link has written, instead of a test's own rows.
 func TestList_FindsCreatedLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		in := creation.Input{URL: "https://example.com/Straße", CustomCode: new("Promo"), Title: new("ÜBER Links"),
-			Note: new("For Ada"), Tags: []string{"Launch"}}
+		in := creation.Input{URL: "https://example.com/Straße", CustomCode: new("Promo"),
+			Fields: linkfield.Change{Title: optional.Set(new("ÜBER Links")), Note: optional.Set(new("For Ada")),
+				Tags: optional.Set([]string{"Launch"})}}
 		var samples []sample
-		for _, in := range []creation.Input{{URL: "https://example.org/", Title: new("Zebra")}, in} {
-			samples = append(samples, sample{Link: b.Make(t, in), tags: in.Tags})
+		for _, in := range []creation.Input{{URL: "https://example.org/",
+			Fields: linkfield.Change{Title: optional.Set(new("Zebra"))}}, in} {
+			samples = append(samples, sample{Link: b.Make(t, in), tags: in.Fields.Tags.To})
 		}
 		for _, f := range []*Filter{
 			{Search: new("über")}, {Search: new("ada")}, {Search: new("STRASSE")}, {Search: new("STRAßE")},
-			{Search: new("promo")}, {Search: new("com")}, {Tags: in.Tags}, {Tags: []string{"launch"}}, {},
+			{Search: new("promo")}, {Search: new("com")}, {Tags: in.Fields.Tags.To}, {Tags: []string{"launch"}}, {},
 		} {
 			for _, o := range orders {
 				b.lister().check(t, samples, f, o, 1)

@@ -205,7 +205,8 @@ func (b *bundle) found(t *testing.T, search string) int {
 // changed, and only its present words.
 func TestIndex_FindsTextsInEachState(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l := b.Make(t, creation.Input{URL: "https://example.com/a", Note: new("a zebrafish")})
+		l := b.Make(t, creation.Input{URL: "https://example.com/a",
+			Fields: linkfield.Change{Note: optional.Set(new("a zebrafish"))}})
 		for range 2 * indexBatch / 100 { // more than one batch
 			var some []*creation.Input
 			for i := range 100 {

@@ -223,8 +223,10 @@ func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
 func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		soon, one := dbtest.Noon.Add(time.Hour), int64(1)
-		expired := b.Make(t, creation.Input{URL: "https://evil.example/expired", ExpiresAt: &soon})
-		used := b.Make(t, creation.Input{URL: "https://evil.example/used", MaxClicks: &one})
+		expired := b.Make(t, creation.Input{URL: "https://evil.example/expired",
+			Fields: linkfield.Change{ExpiresAt: optional.Set(&soon)}})
+		used := b.Make(t, creation.Input{URL: "https://evil.example/used",
+			Fields: linkfield.Change{MaxClicks: optional.Set(&one)}})
 		b.exhaust(t, used)
 		disabled := b.Make(t, creation.Input{URL: "https://disabled.example/", Strategy: new(link.Random)})
 		fine := b.Make(t, creation.Input{URL: "https://example.com/"})
@@ -433,7 +435,8 @@ func TestStore_DisableHostFindsScheduledURLs(t *testing.T) {
 func TestStore_FindLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		title := "Ünïque summer sale"
-		one := b.Make(t, creation.Input{URL: "https://example.com/One?b=2&a=1", Title: &title})
+		one := b.Make(t, creation.Input{URL: "https://example.com/One?b=2&a=1",
+			Fields: linkfield.Change{Title: optional.Set(&title)}})
 		promo := "promo"
 		two := b.Make(t, creation.Input{URL: "https://example.com/two", CustomCode: &promo})
 		theirs, _, err := b.Create(t.Context(), b.Foreign,

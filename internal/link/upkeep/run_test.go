@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -115,9 +116,8 @@ func TestRun_GoesRoundOverAccounts(t *testing.T) {
 		b.Make(t, creation.Input{URL: "https://example.com/1"})
 		b.Make(t, creation.Input{URL: "https://example.com/2"})
 		b.Now = noon.Add(2 * time.Hour)
-		_, _, err := b.Create(t.Context(), b.Foreign, creation.Input{
-			URL: "https://example.com/", Routing: routingTo("target", "ended", "pending"),
-		})
+		_, _, err := b.Create(t.Context(), b.Foreign, creation.Input{URL: "https://example.com/",
+			Fields: linkfield.Change{Routing: optional.Set(routingTo("target", "ended", "pending"))}})
 		must.NoError(t, err)
 		r := &run{Checker: &Checker{Links: b.Store}, turns: map[string]int{}, waiting: map[string]bool{}}
 		for _, want := range []map[string]int{
@@ -232,12 +232,10 @@ func TestRun_ChecksOnceConcurrently(t *testing.T) {
 func TestRun_ChecksRoutings(t *testing.T) {
 	eachChecks(t, func(t *testing.T, b *checks) {
 		target := b.net.URL("a"+outboundtest.PublicName, "/404")
-		l := b.world.Make(t, creation.Input{
-			URL: b.net.URL("b"+outboundtest.PublicName, "/200"),
-			Routing: &routing.Change{
+		l := b.world.Make(t, creation.Input{URL: b.net.URL("b"+outboundtest.PublicName, "/200"),
+			Fields: linkfield.Change{Routing: optional.Set(&routing.Change{
 				Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{URL: &target}}}}),
-			},
-		})
+			})}})
 		state := func() string {
 			checks := must.Value(b.Links.RoutingChecks(t.Context(), b.world.Mine, l.ID))(t)
 			own, target := b.world.Reload(t, l).Checks(checks[l.ID])[0], b.world.Reload(t, l).Checks(checks[l.ID])[1]

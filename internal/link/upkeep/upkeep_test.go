@@ -54,7 +54,8 @@ func each(t *testing.T, test func(t *testing.T, b *bundle)) {
 func (b *bundle) routed(t *testing.T, target, ended, pending string) *link.Link {
 	t.Helper()
 	return b.Make(t,
-		creation.Input{URL: "https://example.com/own/" + target, Routing: routingTo(target, ended, pending)})
+		creation.Input{URL: "https://example.com/own/" + target,
+			Fields: linkfield.Change{Routing: optional.Set(routingTo(target, ended, pending))}})
 }
 
 func routingTo(target, ended, pending string) *routing.Change {
@@ -98,18 +99,23 @@ func (b *bundle) there(t *testing.T, links map[string]*link.Link) map[string]boo
 func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		soon, late := noon.Add(time.Hour), noon.Add(200*24*time.Hour)
-		tagged := creation.Input{URL: "https://example.com/tagged", ExpiresAt: &soon, Tags: []string{"old"}}
+		tagged := creation.Input{URL: "https://example.com/tagged",
+			Fields: linkfield.Change{ExpiresAt: optional.Set(&soon), Tags: optional.Set([]string{"old"})}}
 		links := map[string]*link.Link{}
 		for name, in := range map[string]creation.Input{
-			"expired":          tagged,
-			"expired, counted": {URL: "https://example.com/counted", ExpiresAt: &soon, Strategy: new(link.Counter)},
-			"deleted":          {URL: "https://example.com/deleted"},
-			"deleted, custom":  {URL: "https://example.com/custom", CustomCode: new("promo")},
-			"disabled":         {URL: "https://example.com/disabled", ExpiresAt: &soon},
-			"active":           {URL: "https://example.com/active"},
-			"expires later":    {URL: "https://example.com/later", ExpiresAt: &late},
-			"prolonged":        {URL: "https://example.com/prolonged", ExpiresAt: &soon},
-			"restored":         {URL: "https://example.com/restored"},
+			"expired": tagged,
+			"expired, counted": {URL: "https://example.com/counted", Strategy: new(link.Counter),
+				Fields: linkfield.Change{ExpiresAt: optional.Set(&soon)}},
+			"deleted":         {URL: "https://example.com/deleted"},
+			"deleted, custom": {URL: "https://example.com/custom", CustomCode: new("promo")},
+			"disabled": {URL: "https://example.com/disabled",
+				Fields: linkfield.Change{ExpiresAt: optional.Set(&soon)}},
+			"active": {URL: "https://example.com/active"},
+			"expires later": {URL: "https://example.com/later",
+				Fields: linkfield.Change{ExpiresAt: optional.Set(&late)}},
+			"prolonged": {URL: "https://example.com/prolonged",
+				Fields: linkfield.Change{ExpiresAt: optional.Set(&soon)}},
+			"restored": {URL: "https://example.com/restored"},
 		} {
 			links[name] = b.Make(t, in)
 		}
@@ -142,7 +148,9 @@ func TestUpkeep_CleanUpPurgesAfterTombstones(t *testing.T) {
 func TestUpkeep_PurgedURLKeepsItsCode(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		soon, title := noon.Add(time.Hour), "title"
-		l := b.Make(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon, Title: &title, Note: &title})
+		l := b.Make(t, creation.Input{URL: "https://example.com/a",
+			Fields: linkfield.Change{ExpiresAt: optional.Set(&soon), Title: optional.Set(&title),
+				Note: optional.Set(&title)}})
 		b.Now = soon
 		must.NoError(t, b.CleanUp(t.Context()))
 		b.Now = soon.Add(linktest.Tombstones)
@@ -193,7 +201,7 @@ func TestUpkeep_CleanUpInBatches(t *testing.T) {
 		soon := noon.Add(time.Hour)
 		in := creationtest.URLs(0, 2*batchSize+10)
 		for _, one := range in {
-			one.Strategy, one.ExpiresAt = new(link.Counter), &soon
+			one.Strategy, one.Fields.ExpiresAt = new(link.Counter), optional.Set(&soon)
 		}
 		b.MakeMany(t, link.SkipFailed, in[:link.MaxBatch]...)
 		b.MakeMany(t, link.SkipFailed, in[link.MaxBatch:]...)
@@ -217,7 +225,8 @@ func TestUpkeep_CleanUpInBatches(t *testing.T) {
 func TestUpkeep_FailingStepDelaysNoOther(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		soon := noon.Add(time.Hour)
-		l := b.Make(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon})
+		l := b.Make(t, creation.Input{URL: "https://example.com/a",
+			Fields: linkfield.Change{ExpiresAt: optional.Set(&soon)}})
 		b.Now = soon
 		must.NoError(t, b.RecordTransitions(t.Context()))
 		b.Now = soon.Add(linktest.Tombstones)
@@ -237,8 +246,10 @@ func TestUpkeep_FailingStepDelaysNoOther(t *testing.T) {
 func TestUpkeep_LinkThatReturnsGetsANewTombstone(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		soon := noon.Add(time.Hour)
-		deleted := b.Make(t, creation.Input{URL: "https://example.com/a", ExpiresAt: &soon})
-		disabled := b.Make(t, creation.Input{URL: "https://example.com/b", ExpiresAt: &soon})
+		deleted := b.Make(t, creation.Input{URL: "https://example.com/a",
+			Fields: linkfield.Change{ExpiresAt: optional.Set(&soon)}})
+		disabled := b.Make(t, creation.Input{URL: "https://example.com/b",
+			Fields: linkfield.Change{ExpiresAt: optional.Set(&soon)}})
 		links := map[string]*link.Link{"deleted": deleted, "disabled": disabled}
 		b.Set(t, disabled, "disabled_at = ?", noon)
 		b.Now = noon.Add(linktest.Tombstones - 24*time.Hour)
@@ -266,7 +277,8 @@ func TestUpkeep_RevivedPurgedLinkHasNoHistory(t *testing.T) {
 		b.Now = noon.Add(linktest.Tombstones)
 		must.NoError(t, b.CleanUp(t.Context()))
 		five := int64(5)
-		if l = b.Make(t, creation.Input{URL: "https://example.com/a", MaxClicks: &five}); l.Status(
+		if l = b.Make(t, creation.Input{URL: "https://example.com/a",
+			Fields: linkfield.Change{MaxClicks: optional.Set(&five)}}); l.Status(
 			b.Now) != routing.Active ||
 			*l.CreatedBy != b.Me {
 			t.Errorf("%+v", l)
@@ -319,7 +331,7 @@ func TestTransitions_AreRecordedOnce(t *testing.T) {
 		starts, expires := noon.Add(time.Minute), noon.Add(2*time.Minute)
 		in := creationtest.URLs(0, many)
 		for i := range in {
-			in[i].StartsAt, in[i].ExpiresAt = &starts, &expires
+			in[i].Fields = linkfield.Change{StartsAt: optional.Set(&starts), ExpiresAt: optional.Set(&expires)}
 		}
 		links := b.MakeMany(t, link.SkipFailed, in...)
 		b.expectTransitions(t, "before", links[0].Link)
@@ -350,7 +362,8 @@ func TestTransitions_AreRecordedOnce(t *testing.T) {
 func TestTransitions_EditsClearMarks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		at := func(minutes int) *time.Time { return new(noon.Add(time.Duration(minutes) * time.Minute)) }
-		l := b.Make(t, creation.Input{URL: "https://example.com/", StartsAt: at(1), ExpiresAt: at(10)})
+		l := b.Make(t, creation.Input{URL: "https://example.com/",
+			Fields: linkfield.Change{StartsAt: optional.Set(at(1)), ExpiresAt: optional.Set(at(10))}})
 		b.Now = *at(2)
 		b.expectTransitions(t, "started", l, "STARTED 1m0s")
 		b.Change(t, l, linkfield.Change{Title: optional.Set(new("other"))})
@@ -373,8 +386,8 @@ func TestTransitions_EditsClearMarks(t *testing.T) {
 func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		starts, expires := noon.Add(time.Minute), noon.Add(10*time.Hour)
-		in := creation.Input{URL: "https://example.com/", Strategy: new(link.Random), StartsAt: &starts,
-			ExpiresAt: &expires}
+		in := creation.Input{URL: "https://example.com/", Strategy: new(link.Random),
+			Fields: linkfield.Change{StartsAt: optional.Set(&starts), ExpiresAt: optional.Set(&expires)}}
 		deleted := b.Make(t, in)
 		disabled := b.Make(t, in)
 		anonymous, _ := b.Anonymous(t, "https://example.com/anonymous")
@@ -405,7 +418,8 @@ func TestTransitions_NotOfDeletedLinks(t *testing.T) {
 // After its maximum is raised, it can be exhausted again.
 func TestTransitions_ExhaustionCountsRecordedClicks(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		l := b.Make(t, creation.Input{URL: "https://example.com/", MaxClicks: new(int64(2))})
+		l := b.Make(t, creation.Input{URL: "https://example.com/",
+			Fields: linkfield.Change{MaxClicks: optional.Set(new(int64(2)))}})
 		plain := b.Make(t, creation.Input{URL: "https://example.com/plain"})
 		b.grant(t, l)
 		b.Follow(t, l, 1)
@@ -439,7 +453,8 @@ func TestTransitions_ExhaustionCountsRecordedClicks(t *testing.T) {
 func TestTransitions_RecordPastStarts(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		past, earlier := noon.Add(-time.Hour), noon.Add(-2*time.Hour)
-		created := b.Make(t, creation.Input{URL: "https://example.com/created", StartsAt: &past})
+		created := b.Make(t, creation.Input{URL: "https://example.com/created",
+			Fields: linkfield.Change{StartsAt: optional.Set(&past)}})
 		edited := b.Make(t, creation.Input{URL: "https://example.com/edited"})
 		b.Change(t, edited, linkfield.Change{StartsAt: optional.Set(&past)})
 		for range 2 {

@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/creation/creationtest"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/move/archive"
 	"github.com/linkforge/linkforge/internal/move/importer"
 	"github.com/linkforge/linkforge/internal/move/importsource"
@@ -30,6 +31,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/account"
@@ -125,7 +127,8 @@ func files(t *testing.T, content []byte) map[string]string {
 func (b *bundle) fill(t *testing.T) {
 	t.Helper()
 	f := must.Value(b.Folders.Create(t.Context(), b.Mine, "folder"))(t)
-	first := b.Make(t, creation.Input{URL: "https://example.com/first", FolderID: &f.ID})
+	first := b.Make(t, creation.Input{URL: "https://example.com/first",
+		Fields: linkfield.Change{FolderID: optional.Set(&f.ID)}})
 	_ = must.Value(b.CreateMany(t.Context(), b.Mine, creation.Batch{Links: creationtest.URLs(0, 300)}))(t)
 	batch := clickstore.Batch{Log: "log", To: 3}
 	for i := range 3 {

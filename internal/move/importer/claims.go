@@ -97,8 +97,8 @@ func (b *step) addClaims(ctx context.Context, k *known, items []*item) error {
 		if it.from.restrictions != "" {
 			texts = append(texts, it.claimOfRestrictions())
 		}
-		if it.from.ExternalID != nil {
-			texts = append(texts, claimOfExternalID(*it.from.ExternalID))
+		if it.from.ExternalID.To != nil {
+			texts = append(texts, claimOfExternalID(*it.from.ExternalID.To))
 		}
 	}
 	if len(texts) == 0 {

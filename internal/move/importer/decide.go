@@ -58,7 +58,7 @@ type holder struct {
 func (h *holder) isLink(from *source, canonicalHash []byte) bool {
 	return bytes.Equal(h.canonicalHash, canonicalHash) && !from.Deleted && !h.isDeleted && !h.isDisabled &&
 		!h.isOutside &&
-		(from.restrictions == "" || from.restrictions == h.restrictions && from.Routing.NewPassword() == nil)
+		(from.restrictions == "" || from.restrictions == h.restrictions && from.Routing.To.NewPassword() == nil)
 }
 
 // act is what to do for a row.

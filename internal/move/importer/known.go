@@ -176,8 +176,8 @@ func (k *known) factsOf(it *item) *facts {
 		f.imported, f.changedBy = k.links[f.origin.LinkID], k.changedBy[f.origin.LinkID]
 		f.isHidden = f.imported != nil && !k.Member.IsInside(f.imported.FolderID)
 	}
-	if it.from.ExternalID != nil {
-		f.externalIDOf = k.claimed[claimOfExternalID(*it.from.ExternalID)]
+	if it.from.ExternalID.To != nil {
+		f.externalIDOf = k.claimed[claimOfExternalID(*it.from.ExternalID.To)]
 	}
 	f.undone, f.again = k.undoneFor(it)
 	if it.identity == "" {

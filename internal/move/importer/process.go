@@ -203,7 +203,7 @@ func (p *process) read(next func() (*importsource.Row, error, bool), n int) (row
 		if err != nil || !ok {
 			return rows, err
 		}
-		if row.Routing.NewPassword() != nil {
+		if row.Routing.To.NewPassword() != nil {
 			passwords++
 		}
 		rows = append(rows, p.newSource(row))

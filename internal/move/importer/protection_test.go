@@ -129,7 +129,8 @@ func TestImport_KeepsRestrictions(t *testing.T) {
 		b := newBundle(t, d)
 		b.Quota.Default = 10_000
 		b.Make(t, creationtest.Custom("https://example.com/open", "open"))
-		b.Make(t, creation.Input{URL: "https://example.com/five", CustomCode: new("five"), MaxClicks: new(int64(5))})
+		b.Make(t, creation.Input{URL: "https://example.com/five", CustomCode: new("five"),
+			Fields: linkfield.Change{MaxClicks: optional.Set(new(int64(5)))}})
 		in := importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip}
 		first := `{"id": "1", "code": "fresh", "url": "https://example.com/new", "maxClicks": 5}` + "\n" +
 			`{"id": "2", "url": "https://example.com/shared"}` + "\n"

@@ -93,16 +93,17 @@ func (s *Store) newSource(row *importsource.Row) *source {
 	described.Record, described.Describes = nil, nil
 	// The API and the file of a source differ in these, and the remaining clicks decrease with each
 	// visit there.
-	described.SourceURL, described.Host, described.FoldsCase, described.MaxClicks = "", "", false, nil
+	described.SourceURL, described.Host, described.FoldsCase, described.MaxClicks = "", "", false,
+		optional.Edit[*int64]{}
 	text := encode(&described)
-	password := s.Links.Fingerprint(row.Routing)
+	password := s.Links.Fingerprint(row.Routing.To)
 	hash := sha256.Sum256([]byte(text + password))
-	routed, err := check.Apply(row.Routing, nil)
+	routed, err := check.Apply(row.Routing.To, nil)
 	if err != nil { // the creation says why
 		routed = nil
 	}
 	return &source{*row, hash[:], len(text),
-		restrictionsOf(row.StartsAt, row.ExpiresAt, row.MaxClicks, routed, password)}
+		restrictionsOf(row.StartsAt.To, row.ExpiresAt.To, row.MaxClicks.To, routed, password)}
 }
 
 // restrictionsOf identifies what restricts which visitors of a link get its destination, and when;

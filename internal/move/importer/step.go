@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -163,14 +164,14 @@ func (b *step) prepare(ctx context.Context) error {
 	var routings []link.Routed
 	for _, it := range b.itemsWith(changes) {
 		it.setTags(b.in.Tags)
-		routings = append(routings, link.Routed{Change: it.from.Routing, LinkID: it.decision.linkID})
+		routings = append(routings, link.Routed{Change: it.from.Routing.To, LinkID: it.decision.linkID})
 	}
 	return b.Links.PrepareRoutings(ctx, b.Member, routings)
 }
 
 // setTags gives the link the tags of the import and those of the row.
 func (it *item) setTags(given []string) {
-	if it.tags = union(given, it.from.Tags); len(it.tags) > linkfield.MaxTags {
+	if it.tags = union(given, it.from.Tags.To); len(it.tags) > linkfield.MaxTags {
 		it.tags = it.tags[:linkfield.MaxTags]
 		it.from.Losses = append(it.from.Losses, importsource.Loss{Field: "tags", Reason: importsource.Truncated})
 	}
@@ -190,13 +191,9 @@ func union(tags, more []string) []string {
 // creation returns the input for the link of an item.
 func (it *item) creation() *creation.Input {
 	from := it.from
-	in := &creation.Input{
-		URL: from.URL, Title: from.Title, Note: from.Note, Tags: it.tags, FolderID: it.folderID,
-		RedirectStatus: from.RedirectStatus,
-		StartsAt:       from.StartsAt, ExpiresAt: from.ExpiresAt, MaxClicks: from.MaxClicks,
-		ExternalID: from.ExternalID,
-		Metadata:   from.Metadata, Routing: from.Routing, Archived: &from.Archived, StatsPublic: &from.StatsPublic,
-	}
+	in := &creation.Input{URL: from.URL, Fields: from.Change}
+	in.Fields.Tags, in.Fields.FolderID = optional.Set(it.tags), optional.Set(it.folderID)
+	in.Fields.DropNulls()
 	switch {
 	case it.code != "":
 		in.Strategy, in.CustomCode = new(link.Custom), &it.code
@@ -406,9 +403,25 @@ func (b *step) apply(it *item, l *link.Link) error {
 			return err
 		}
 	}
-	has := func(f importsource.Field) bool { return it.decision.isReplaced || slices.Contains(from.Describes, f) }
-	change := *from.Routing
-	if !has(importsource.Gate) || from.Deleted && hasGate(l) {
+	has := func(field string) bool { return it.decision.isReplaced || slices.Contains(from.Describes, field) }
+	change := from.Change
+	for _, f := range linkfield.Fields {
+		*f.IsSet(&change) = has(f.Name)
+	}
+	change.Tags = optional.Set(it.tags)
+	if !has("tags") {
+		change.Tags.To = union(l.Tags, b.in.Tags)
+	}
+	change.FolderID = optional.Edit[*string]{Set: has("folderId") || b.in.FolderID != nil, To: it.folderID}
+	change.RedirectStatus.To = cmp.Or(change.RedirectStatus.To, b.Member.Workspace().DefaultRedirectStatus)
+	change.Routing, change.URL.Set, change.KeepsPast = optional.Set(it.routing(l, has)), false, true
+	return b.Links.Mutate(&change, l)
+}
+
+// routing returns the change of the routing of an existing link to that of the row.
+func (it *item) routing(l *link.Link, has func(string) bool) *routing.Change {
+	change := *it.from.Routing.To
+	if !has(importsource.Gate) || it.from.Deleted && hasGate(l) {
 		change.Gate = optional.Edit[*routing.GateChange]{}
 	}
 	change.Rules.Set = has(importsource.Rules)
@@ -416,30 +429,8 @@ func (b *step) apply(it *item, l *link.Link) error {
 		change.Bots, change.PendingURL.Set, change.ForwardPath.Set = optional.Edit[*routing.BotPolicy]{}, false, false
 		change.QRSources.Set, change.Tests.Set = false, false
 	}
-	tags := it.tags
-	if !has(importsource.Tags) {
-		tags = union(l.Tags, b.in.Tags)
-	}
-	status := optional.Or(from.RedirectStatus, b.Member.Workspace().DefaultRedirectStatus)
-	return b.Links.Mutate(&linkfield.Change{
-		Title:          edit(has(importsource.Title), from.Title),
-		Note:           edit(has(importsource.Note), from.Note),
-		Tags:           optional.Set(tags),
-		FolderID:       edit(has(importsource.Folder) || b.in.FolderID != nil, it.folderID),
-		StartsAt:       edit(has(importsource.StartsAt), from.StartsAt),
-		ExpiresAt:      edit(has(importsource.ExpiresAt), from.ExpiresAt),
-		MaxClicks:      edit(has(importsource.MaxClicks), from.MaxClicks),
-		RedirectStatus: edit(has(importsource.RedirectStatus), status),
-		Archived:       edit(has(importsource.Archived), from.Archived),
-		StatsPublic:    edit(has(importsource.StatsPublic), from.StatsPublic),
-		ExternalID:     edit(has(importsource.ExternalID), from.ExternalID),
-		Metadata:       edit(has(importsource.Metadata), from.Metadata),
-		Routing:        optional.Set(&change), KeepsPast: true,
-	}, l)
+	return &change
 }
-
-// edit returns the change of a field to a value, or none.
-func edit[T any](isSet bool, to T) optional.Edit[T] { return optional.Edit[T]{Set: isSet, To: to} }
 
 // origins returns the origins of the links that the step has imported, or found as they have to be,
 // and past ones: where an archive says that they were imported from before.

@@ -91,8 +91,8 @@ func (b *step) addUndone(ctx context.Context, k *known) error {
 	for _, it := range b.items {
 		switch {
 		case it.identity != "" || len(it.row.CanonicalHash) == 0:
-		case it.from.ExternalID != nil:
-			externalIDs = append(externalIDs, *it.from.ExternalID)
+		case it.from.ExternalID.To != nil:
+			externalIDs = append(externalIDs, *it.from.ExternalID.To)
 		case b.isDeterministic(it):
 			hashes = append(hashes, it.row.CanonicalHash)
 		}
@@ -144,8 +144,8 @@ func (k *known) undoneFor(it *item) (l *link.Link, again *Row) {
 		if l = k.undone[claimOfCode(it.lookupCode())]; l == nil {
 			l = k.undone[claimOfCode(it.identity)]
 		}
-	case it.from.ExternalID != nil:
-		l = k.undone[claimOfExternalID(*it.from.ExternalID)]
+	case it.from.ExternalID.To != nil:
+		l = k.undone[claimOfExternalID(*it.from.ExternalID.To)]
 	case k.isDeterministic(it):
 		l = k.undone[claimOfURL(it.row.CanonicalHash)]
 	}

@@ -140,7 +140,7 @@ func TestRows_ReadArchives(t *testing.T) {
 	if diff := cmp.Diff(want, reasons(rows[0])); diff != "" || rows[0].Deleted {
 		t.Errorf("losses (-want +got):\n%s", diff)
 	}
-	r := rows[0].Routing
+	r := rows[0].Routing.To
 	if gate := r.Gate.To; gate == nil || optional.Value(gate.Notice.To) != "Hello" || !optional.Value(gate.Confirm.To) {
 		t.Errorf("the gate is %+v", gate)
 	}

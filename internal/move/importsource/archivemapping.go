@@ -41,13 +41,13 @@ var archived = format{
 		}, "shortUrl"),
 		to(setCode, "code"), to(setHost, "domain"),
 		urlOf("url"),
-		to(setTitle, "title").as(Title), to(setNote, "note").as(Note), to(setTags, "tags").as(Tags),
-		to(setFolder, "folder").as(Folder), to(setExternalID, "externalId").as(ExternalID),
-		to(setStart, "startsAt").as(StartsAt), to(setEnd, "expiresAt").as(ExpiresAt),
-		to(setLimit, "maxClicks").as(MaxClicks),
-		to(setStatus, "redirectStatus").as(RedirectStatus),
-		to(setArchived, "archived").as(Archived), to(setStatsPublic, "statsPublic").as(StatsPublic),
-		to(setPairs, "metadata").as(Metadata), to(setRouting, "routing").as(Gate, Rules, OtherRouting),
+		to(setTitle, "title").as("title"), to(setNote, "note").as("note"), to(setTags, "tags").as("tags"),
+		to(setFolder, "folder").as("folderId"), to(setExternalID, "externalId").as("externalId"),
+		to(setStart, "startsAt").as("startsAt"), to(setEnd, "expiresAt").as("expiresAt"),
+		to(setLimit, "maxClicks").as("maxClicks"),
+		to(setStatus, "redirectStatus").as("redirectStatus"),
+		to(setArchived, "archived").as("archived"), to(setStatsPublic, "statsPublic").as("statsPublic"),
+		to(setPairs, "metadata").as("metadata"), to(setRouting, "routing").as(Gate, Rules, OtherRouting),
 		to(setPast, "origins"),
 		to(setCreated, "createdAt"), to(setClicks, "clickCount"), to(setLastClicked, "lastClickedAt"),
 		to(setDeleted, "deletedAt"), to(setDeleted, "disabledAt"),
@@ -66,8 +66,8 @@ func setPairs(m *mapper, v value) {
 	for _, key := range slices.Sorted(maps.Keys(properties)) {
 		setMetadata(m, value{key, properties[key]})
 	}
-	if _, err := linkfield.NewMetadata(m.row.Metadata); err != nil {
-		m.row.Metadata = nil
+	if _, err := linkfield.NewMetadata(m.row.Metadata.To); err != nil {
+		m.row.Metadata.To = nil
 		m.lose(v, Invalid)
 	}
 }

@@ -91,9 +91,9 @@ func setAddress(m *mapper, v value) {
 	m.row.Host, m.row.Code = cmp.Or(m.row.Host, host), cmp.Or(m.row.Code, code)
 }
 
-func setTitle(m *mapper, v value) { m.row.Title = m.line(v, maxTitle) }
+func setTitle(m *mapper, v value) { m.row.Title = optional.Set(m.line(v, maxTitle)) }
 
-func setNote(m *mapper, v value) { m.row.Note = m.lines(v, maxNote) }
+func setNote(m *mapper, v value) { m.row.Note = optional.Set(m.lines(v, maxNote)) }
 
 func setFolder(m *mapper, v value) { m.row.Folder = m.line(v, maxFolder) }
 
@@ -195,14 +195,14 @@ var escapedByte = regexp.MustCompile(`\\(.)`)
 func (m *mapper) addTags(v value, tags []string) {
 	for _, tag := range tags {
 		line := m.line(value{v.name, tag}, maxTag)
-		if line == nil || slices.Contains(m.row.Tags, *line) {
+		if line == nil || slices.Contains(m.row.Tags.To, *line) {
 			continue
 		}
-		if len(m.row.Tags) == maxTags {
+		if len(m.row.Tags.To) == maxTags {
 			m.lose(v, Truncated)
 			return
 		}
-		m.row.Tags = append(m.row.Tags, *line)
+		m.row.Tags = optional.Set(append(m.row.Tags.To, *line))
 	}
 }
 
@@ -216,7 +216,7 @@ func setExternalID(m *mapper, v value) {
 		m.lose(v, Invalid)
 		return
 	}
-	m.row.ExternalID = &id
+	m.row.ExternalID = optional.Set(&id)
 }
 
 // setMetadata sets the pair with the name of the property.
@@ -230,13 +230,13 @@ func setMetadata(m *mapper, v value) {
 		m.lose(v, Invalid)
 		return
 	}
-	m.row.Metadata = append(m.row.Metadata, pair)
+	m.row.Metadata = optional.Set(append(m.row.Metadata.To, pair))
 }
 
 // setStart and setEnd set the narrowest period of all properties that describe it.
 func setStart(m *mapper, v value) {
-	if t := m.bound(v, isAlways); t != nil && (m.row.StartsAt == nil || t.After(*m.row.StartsAt)) {
-		m.row.StartsAt = t
+	if t := m.bound(v, isAlways); t != nil && (m.row.StartsAt.To == nil || t.After(*m.row.StartsAt.To)) {
+		m.row.StartsAt = optional.Set(t)
 	}
 }
 
@@ -245,8 +245,8 @@ func setEnd(m *mapper, v value) {
 		setEnding(m, v)
 		return
 	}
-	if t := m.bound(v, isUnlimited); t != nil && (m.row.ExpiresAt == nil || t.Before(*m.row.ExpiresAt)) {
-		m.row.ExpiresAt = t
+	if t := m.bound(v, isUnlimited); t != nil && (m.row.ExpiresAt.To == nil || t.Before(*m.row.ExpiresAt.To)) {
+		m.row.ExpiresAt = optional.Set(t)
 	}
 }
 
@@ -256,7 +256,7 @@ func setEnded(m *mapper, v value) {
 		setBlocked(m, v)
 		return
 	}
-	m.row.Describes = append(m.row.Describes, ExpiresAt)
+	m.row.Describes = append(m.row.Describes, "expiresAt")
 	setEnd(m, v)
 }
 
@@ -316,7 +316,7 @@ func setState(reason LossReason) setter {
 		_, isTime := instant(v.is)
 		switch state := word(v.is); {
 		case status >= 300 && status <= 399:
-			m.row.Describes = append(m.row.Describes, RedirectStatus)
+			m.row.Describes = append(m.row.Describes, "redirectStatus")
 			setStatus(m, value{v.name, json.Number(strconv.FormatInt(status, 10))})
 		case yes || isTime || status >= 200 && status <= 299 || isNone(v.is) || defaultStates[state] || anywhere[state]:
 		case said(v.is) == saysOpen:
@@ -347,7 +347,7 @@ func setSince(m *mapper, v value) {
 		setActive(m, v)
 		return
 	}
-	m.row.Describes = append(m.row.Describes, StartsAt)
+	m.row.Describes = append(m.row.Describes, "startsAt")
 	setStart(m, v)
 }
 
@@ -357,7 +357,7 @@ func setBlocked(m *mapper, v value) {
 	switch {
 	case isUnset(v.is) || isZeroDate(v.is):
 	case isTime && at.After(m.settings.Now):
-		m.row.Describes = append(m.row.Describes, ExpiresAt)
+		m.row.Describes = append(m.row.Describes, "expiresAt")
 		setEnd(m, v)
 	case isTime:
 		m.row.Deleted = true
@@ -426,7 +426,7 @@ func setStatus(m *mapper, v value) {
 	status, _ := integer(v.is)
 	switch status {
 	case 301, 302, 307, 308:
-		m.row.RedirectStatus = new(int(status))
+		m.row.RedirectStatus = optional.Set(int(status))
 	default:
 		if !isEmpty(v.is) {
 			m.unread(v, statusForm)
@@ -437,10 +437,10 @@ func setStatus(m *mapper, v value) {
 // setArchived sets whether the link is archived, or since when it is.
 func setArchived(m *mapper, v value) {
 	_, isTime := instant(v.is)
-	m.row.Archived = isTime || !isZeroDate(v.is) && m.flag(v) || m.row.Archived
+	m.row.Archived = optional.Set(isTime || !isZeroDate(v.is) && m.flag(v) || m.row.Archived.To)
 }
 
-func setStatsPublic(m *mapper, v value) { m.row.StatsPublic = m.flag(v) }
+func setStatsPublic(m *mapper, v value) { m.row.StatsPublic = optional.Set(m.flag(v)) }
 
 func setCreated(m *mapper, v value) { m.row.Origin.CreatedAt = m.instant(v) }
 

@@ -228,22 +228,24 @@ func fetchAll(t *testing.T, s *importsource.Settings, fetch importsource.Fetch) 
 func fields(t *testing.T, out map[string]any, row *importsource.Row) {
 	t.Helper()
 	metadata, sources := map[string]string{}, []importsource.Source{}
-	for _, p := range row.Metadata {
+	for _, p := range row.Metadata.To {
 		metadata[p.Key] = p.Value
 	}
 	for _, past := range row.Past {
 		sources = append(sources, past.Source)
 	}
-	status := row.RedirectStatus
+	status := optional.Of(row.RedirectStatus.To)
 	if optional.Or(status, 302) == 302 {
 		status = nil
 	}
 	maps.Copy(out, present(t, map[string]any{
-		"url": row.URL, "code": validate.Normal(row.Code), "title": must.Value(linkfield.CheckTitle(row.Title))(t),
-		"note": must.Value(linkfield.CheckNote(row.Note))(t), "tags": must.Value(linkfield.CheckTags(row.Tags))(t),
-		"folder": row.Folder, "externalId": row.ExternalID, "metadata": metadata, "startsAt": row.StartsAt,
-		"expiresAt": row.ExpiresAt, "maxClicks": row.MaxClicks, "redirectStatus": status, "archived": row.Archived,
-		"statsPublic": row.StatsPublic, "deleted": row.Deleted, "origins": sources, "losses": losses(row),
+		"url": row.URL, "code": validate.Normal(row.Code), "title": must.Value(linkfield.CheckTitle(row.Title.To))(t),
+		"note":   must.Value(linkfield.CheckNote(row.Note.To))(t),
+		"tags":   must.Value(linkfield.CheckTags(row.Tags.To))(t),
+		"folder": row.Folder, "externalId": row.ExternalID.To, "metadata": metadata, "startsAt": row.StartsAt.To,
+		"expiresAt": row.ExpiresAt.To, "maxClicks": row.MaxClicks.To, "redirectStatus": status,
+		"archived":    row.Archived.To,
+		"statsPublic": row.StatsPublic.To, "deleted": row.Deleted, "origins": sources, "losses": losses(row),
 		"routing": routed(t, row), "origin": present(t, map[string]any{
 			"createdAt": row.Origin.CreatedAt, "lastClickedAt": row.Origin.LastClickedAt, "clicks": row.Origin.Clicks,
 		}),
@@ -272,8 +274,8 @@ func routed(t *testing.T, row *importsource.Row) map[string]any {
 		Card: &routing.Card{Title: "default"}, UTM: &routing.UTM{Source: &other}, Tests: []*routing.Test{{}},
 		Rules: []*routing.Rule{{Targets: []*routing.Target{{URL: &other}}}}}
 	var out map[string]any
-	must.NoError(t, json.Unmarshal(must.Value(json.Marshal(defaults.With(row.Routing)))(t), &out))
-	if row.Routing.NewPassword() != nil {
+	must.NoError(t, json.Unmarshal(must.Value(json.Marshal(defaults.With(row.Routing.To)))(t), &out))
+	if row.Routing.To.NewPassword() != nil {
 		out["gate"] = map[string]any{"hasPassword": true}
 	}
 	rules, _ := out["rules"].([]any)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // Source is where imported links come from. Its text is the name in the GraphQL schema.
@@ -69,26 +68,18 @@ type Row struct {
 	// FoldsCase means that the source ignores the case of codes at the host.
 	FoldsCase bool
 
-	URL         string
-	Title, Note *string
-	Tags        []string
+	URL string
+	// Change sets the fields that have a value, but ID, URL, FolderID and Seen. Its MaxClicks is the
+	// number of remaining clicks, and its Routing sets each field, so that no default of the workspace
+	// takes effect.
+	linkfield.Change
 	// Folder is the name of the folder; nil means none.
-	Folder              *string
-	ExternalID          *string
-	Metadata            []*linkfield.Pair
-	StartsAt, ExpiresAt *time.Time
-	// MaxClicks is the number of remaining clicks; nil means no limit.
-	MaxClicks *int64
+	Folder *string
 	// Limit is the number of clicks that the source allows in all; nil means no limit.
 	Limit *int64
-	// RedirectStatus is nil for the default of the workspace.
-	RedirectStatus        *int
-	Archived, StatsPublic bool
-	// Routing sets each field, so that no default of the workspace takes effect.
-	Routing *routing.Change
-	// Describes are the fields that the source describes, with or without a value. Updates leave
-	// others as they are here.
-	Describes []Field
+	// Describes are the fields that the source describes, with or without a value, by their names in
+	// linkfield.Fields, and parts of the routing. Updates leave others as they are here.
+	Describes []string
 	// Deleted means that the link is created and deleted at once: it was protected, blocked or used
 	// up at the source, and must not redirect without that protection.
 	Deleted bool
@@ -109,26 +100,11 @@ type Row struct {
 	Err *errs.Error
 }
 
-// Field is a field of links that not all sources have.
-type Field string
-
-// The fields. OtherRouting is what only archives have.
+// The parts of a routing that Row.Describes names. OtherRouting is what only archives have.
 const (
-	Title          Field = "title"
-	Note           Field = "note"
-	Tags           Field = "tags"
-	Folder         Field = "folder"
-	StartsAt       Field = "startsAt"
-	ExpiresAt      Field = "expiresAt"
-	MaxClicks      Field = "maxClicks"
-	RedirectStatus Field = "redirectStatus"
-	Archived       Field = "archived"
-	StatsPublic    Field = "statsPublic"
-	ExternalID     Field = "externalId"
-	Metadata       Field = "metadata"
-	Gate           Field = "gate"
-	Rules          Field = "rules"
-	OtherRouting   Field = "other routing"
+	Gate         = "gate"
+	Rules        = "rules"
+	OtherRouting = "other routing"
 )
 
 // Origin has the history of a link at its source. Nil means unknown.

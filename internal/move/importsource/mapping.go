@@ -50,11 +50,11 @@ type property struct {
 	// about is the subject of a usual property.
 	about subject
 	// describes are the fields of links that are from the property.
-	describes []Field
+	describes []string
 }
 
 // as notes which fields of links a property describes.
-func (p property) as(fields ...Field) property {
+func (p property) as(fields ...string) property {
 	p.describes = fields
 	return p
 }
@@ -98,8 +98,11 @@ type mapper struct {
 	urlField        string
 }
 
+// neither is what the links of a source are that does not say so.
+var neither = linkfield.Change{Archived: optional.Set(false), StatsPublic: optional.Set(false)}
+
 func newMapper(r *reader, f *format, item object) *mapper {
-	return &mapper{reader: r, format: f, item: item, row: &Row{Line: r.line}, urlField: "url"}
+	return &mapper{reader: r, format: f, item: item, row: &Row{Line: r.line, Change: neither}, urlField: "url"}
 }
 
 // rows maps all properties of the item.
@@ -149,7 +152,7 @@ func (m *mapper) apply(table []property, known map[string]bool, from object, pre
 // share.
 func (m *mapper) describe() {
 	if m.format.status != 0 {
-		m.row.Describes = append(m.row.Describes, RedirectStatus)
+		m.row.Describes = append(m.row.Describes, "redirectStatus")
 	}
 	for _, p := range m.format.properties {
 		isIn := func(name string) bool { _, ok := m.item[name]; return ok }
@@ -492,8 +495,8 @@ func (m *mapper) skip(v value) {
 
 // finish completes what does not depend on the source.
 func (m *mapper) finish() {
-	if m.row.RedirectStatus == nil {
-		m.row.RedirectStatus = optional.Of(m.format.status)
+	if !m.row.RedirectStatus.Set && m.format.status != 0 {
+		m.row.RedirectStatus = optional.Set(m.format.status)
 	}
 	m.finishNoted()
 	m.finishLimit()
@@ -503,7 +506,7 @@ func (m *mapper) finish() {
 
 // finishNoted closes a link that has a limit or an end which no property says.
 func (m *mapper) finishNoted() {
-	if len(m.endNoted) > 0 && m.row.ExpiresAt == nil {
+	if len(m.endNoted) > 0 && m.row.ExpiresAt.To == nil {
 		m.closeUnread(m.endNoted[0], timeForm)
 	}
 	if len(m.limitNoted) > 0 && m.limit == nil && m.remaining == nil {
@@ -533,7 +536,7 @@ func (m *mapper) finishLimit() {
 		m.row.Deleted = true
 	default:
 		m.row.Limit = cmp.Or(m.row.Limit, m.remaining)
-		m.row.MaxClicks = m.remaining
+		m.row.MaxClicks = optional.Set(m.remaining)
 	}
 }
 

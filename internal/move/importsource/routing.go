@@ -210,5 +210,5 @@ func (m *mapper) finishRouting() {
 		m.lose(m.rules[last].from, Truncated)
 		m.rules = m.rules[:last]
 	}
-	m.row.Routing = c
+	m.row.Routing = optional.Set(c)
 }

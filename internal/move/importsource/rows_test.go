@@ -212,7 +212,7 @@ func TestRows_ReportValuesOfOtherTypes(t *testing.T) {
 		if row.Err != nil {
 			t.Errorf("%s fails: %v", c.item, row.Err)
 		}
-		if row.Routing != nil && len(row.Routing.Rules.To) > 0 {
+		if row.Routing.To != nil && len(row.Routing.To.Rules.To) > 0 {
 			t.Errorf("%s has rules", c.item)
 		}
 		if diff := cmp.Diff(c.want, reasons(row)); diff != "" {
@@ -249,7 +249,7 @@ func TestRows_ProtectionFailsClosed(t *testing.T) {
 		{importsource.JSONLines, `"url":"https://example.com/","clicks left":0`},
 	} {
 		row := one(t, c.source, "{"+c.item+"}")
-		if row.Err != nil || !row.Deleted || len(row.Losses) == 0 || row.MaxClicks != nil {
+		if row.Err != nil || !row.Deleted || len(row.Losses) == 0 || row.MaxClicks.To != nil {
 			t.Errorf("%s: deleted %v, losses %v, error %v", c.item, row.Deleted, row.Losses, row.Err)
 		}
 		for _, l := range row.Losses {
@@ -259,12 +259,12 @@ func TestRows_ProtectionFailsClosed(t *testing.T) {
 		}
 	}
 	if gate := one(t, importsource.Sink, `{"id":"a","slug":"a","url":"https://example.com/","unsafe":1}`).
-		Routing.Gate.To; gate == nil ||
+		Routing.To.Gate.To; gate == nil ||
 		gate.Confirm.To == nil || !*gate.Confirm.To || !gate.Password.Set {
 		t.Errorf("the gate of an unsafe link is %+v", gate)
 	}
 	if p := one(t, importsource.Dub, `{"id":"a","url":"https://example.com/","password":"long enough"}`).
-		Routing.NewPassword(); p == nil ||
+		Routing.To.NewPassword(); p == nil ||
 		p.Text != "long enough" {
 		t.Errorf("the password is %+v", p)
 	}
@@ -311,7 +311,7 @@ func TestRows_MapLimits(t *testing.T) {
 		{importsource.JSONLines, `{"url":"https://a.b/","max_visits":9,"remaining_clicks":5,"visits":6}`, 3, nil},
 	} {
 		row := one(t, c.source, c.item)
-		if got := optional.Value(row.MaxClicks); got != c.want || row.Deleted || !cmp.Equal(reasons(row), c.losses) {
+		if got := optional.Value(row.MaxClicks.To); got != c.want || row.Deleted || !cmp.Equal(reasons(row), c.losses) {
 			t.Errorf("%s: %d clicks, losses %v, want %d, %v", c.item, got, row.Losses, c.want, c.losses)
 		}
 	}
@@ -324,7 +324,7 @@ func TestRows_MapCountries(t *testing.T) {
 	row := one(t, importsource.Dub, `{"id":"a","url":"https://example.com/","geo":{"fr":"https://example.com/eu",`+
 		`"DE":"https://example.com/eu","AT":"https://example.com/at"},"android":"https://example.com/android"}`)
 	var got []string
-	for _, rule := range row.Routing.Rules.To {
+	for _, rule := range row.Routing.To.Rules.To {
 		got = append(got, fmt.Sprintf("%v %v %s", rule.When[0].OS, rule.When[0].Country, *rule.Targets[0].URL))
 	}
 	want := []string{"[Android] [] https://example.com/android", "[] [AT] https://example.com/at",
@@ -339,7 +339,7 @@ func TestRows_MapCountries(t *testing.T) {
 		all = append(all, fmt.Sprintf(`"%s":"https://example.com/%s"`, country, country))
 	}
 	row = one(t, importsource.Dub, `{"id":"a","url":"https://example.com/","geo":{`+strings.Join(all, ",")+`}}`)
-	if n := len(row.Routing.Rules.To); n != 50 || !cmp.Equal(reasons(row), []string{"geo TRUNCATED"}) {
+	if n := len(row.Routing.To.Rules.To); n != 50 || !cmp.Equal(reasons(row), []string{"geo TRUNCATED"}) {
 		t.Errorf("%d rules, losses %v", n, reasons(row))
 	}
 	long := strings.Repeat("x", 4000)
@@ -347,7 +347,7 @@ func TestRows_MapCountries(t *testing.T) {
 		all[i] = fmt.Sprintf(`"%s":"https://example.com/%s%s"`, country, country, long)
 	}
 	row = one(t, importsource.Dub, `{"id":"a","url":"https://example.com/","geo":{`+strings.Join(all[:8], ",")+`}}`)
-	if n := len(row.Routing.Rules.To); n == 0 || n == 8 || !cmp.Equal(reasons(row), []string{"geo TRUNCATED"}) {
+	if n := len(row.Routing.To.Rules.To); n == 0 || n == 8 || !cmp.Equal(reasons(row), []string{"geo TRUNCATED"}) {
 		t.Errorf("%d long rules, losses %v", n, reasons(row))
 	}
 }
@@ -381,7 +381,7 @@ func TestRows_MapConditions(t *testing.T) {
 		row := one(t, importsource.Shlink,
 			`{"shortCode":"a","longUrl":"https://example.com/","redirectRules":[{"priority":1,"longUrl":`+
 				`"https://example.com/b","conditions":[`+condition+`]}]}`)
-		rules := row.Routing.Rules.To
+		rules := row.Routing.To.Rules.To
 		switch {
 		case want == nil && (len(rules) > 0 || !cmp.Equal(reasons(row), []string{"redirectRules UNSUPPORTED"})):
 			t.Errorf("%s: %d rules, losses %v", condition, len(rules), reasons(row))
@@ -401,8 +401,8 @@ func TestRows_BoundRules(t *testing.T) { //nolint:paralleltest // counts the all
 		t.Errorf("the row takes %.0f allocations", n)
 	}
 	want := []string{"redirectRules.language APPROXIMATED", "redirectRules TRUNCATED"}
-	if diff := cmp.Diff(want, reasons(row)); diff != "" || len(row.Routing.Rules.To) != 50 {
-		t.Errorf("%d rules, losses (-want +got):\n%s", len(row.Routing.Rules.To), diff)
+	if diff := cmp.Diff(want, reasons(row)); diff != "" || len(row.Routing.To.Rules.To) != 50 {
+		t.Errorf("%d rules, losses (-want +got):\n%s", len(row.Routing.To.Rules.To), diff)
 	}
 }
 
@@ -620,21 +620,21 @@ func checkRow(t *testing.T, row *importsource.Row) {
 		t.Errorf("the row has the id %q, %d losses, %d ignored", row.SourceID, len(row.Losses), len(row.Ignored))
 	}
 	if row.Err != nil || row.Skipped {
-		if row.Routing != nil || row.URL != "" || row.Err != nil && row.Skipped || row.Err != nil && row.Losses != nil {
+		if row.Routing.Set || row.URL != "" || row.Err != nil && row.Skipped || row.Err != nil && row.Losses != nil {
 			t.Errorf("a row that is not imported is %+v", row)
 		}
 		return
 	}
 	_, urlErr := urlnorm.Canonical(row.URL)
-	_, titleErr := linkfield.CheckTitle(row.Title)
-	_, noteErr := linkfield.CheckNote(row.Note)
-	_, tagsErr := linkfield.CheckTags(row.Tags)
-	_, metadataErr := linkfield.NewMetadata(row.Metadata)
-	_, routingErr := check.Apply(row.Routing, nil)
+	_, titleErr := linkfield.CheckTitle(row.Title.To)
+	_, noteErr := linkfield.CheckNote(row.Note.To)
+	_, tagsErr := linkfield.CheckTags(row.Tags.To)
+	_, metadataErr := linkfield.NewMetadata(row.Metadata.To)
+	_, routingErr := check.Apply(row.Routing.To, nil)
 	if err := errors.Join(urlErr, titleErr, noteErr, tagsErr, metadataErr, routingErr); err != nil {
 		t.Errorf("createLink refuses the row: %v", err)
 	}
-	if row.MaxClicks != nil && (*row.MaxClicks < 1 || row.Deleted && len(row.Losses) == 0) {
-		t.Errorf("the limit is %d", *row.MaxClicks)
+	if row.MaxClicks.To != nil && (*row.MaxClicks.To < 1 || row.Deleted && len(row.Losses) == 0) {
+		t.Errorf("the limit is %d", *row.MaxClicks.To)
 	}
 }

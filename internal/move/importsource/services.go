@@ -48,8 +48,8 @@ var bitly = format{
 		}, "id"),
 		to(setShortURL, "link"),
 		urlOf("long_url"),
-		to(setTitle, "title").as(Title), to(setTags, "tags").as(Tags), to(setArchived, "archived").as(Archived),
-		to(setCreated, "created_at"), to(setEnd, "expiration_at").as(ExpiresAt),
+		to(setTitle, "title").as("title"), to(setTags, "tags").as("tags"), to(setArchived, "archived").as("archived"),
+		to(setCreated, "created_at"), to(setEnd, "expiration_at").as("expiresAt"),
 		to(setClicks, "total_clicks"), // of another request
 		to(handled, "custom_bitlinks"),
 	},
@@ -92,7 +92,7 @@ var dub = format{
 			}
 		}, "key"),
 		urlOf("url"),
-		to(setTitle, "title").as(Title), to(setNote, "comments").as(Note), to(setTags, "tags").as(Tags),
+		to(setTitle, "title").as("title"), to(setNote, "comments").as("note"), to(setTags, "tags").as("tags"),
 		to(func(m *mapper, v value) {
 			id, _ := v.is.(string)
 			if name := m.folders[id]; name != "" {
@@ -100,9 +100,9 @@ var dub = format{
 				return
 			}
 			lose(Unsupported)(m, v)
-		}, "folderId").as(Folder),
-		to(setExternalID, "externalId").as(ExternalID), to(setMetadata, "tenantId").as(Metadata),
-		to(setEnd, "expiresAt").as(ExpiresAt), to(setEndedURL, "expiredUrl"),
+		}, "folderId").as("folderId"),
+		to(setExternalID, "externalId").as("externalId"), to(setMetadata, "tenantId").as("metadata"),
+		to(setEnd, "expiresAt").as("expiresAt"), to(setEndedURL, "expiredUrl"),
 		to(setPassword, "password").as(Gate),
 		to(setSystem("iOS"), "ios"), to(setSystem("Android"), "android"), to(setCountries, "geo").as(Rules),
 		to(setVariants, "testVariants"), to(handled, "testCompletedAt"),
@@ -111,7 +111,7 @@ var dub = format{
 				m.setCard("title", "description", "image")
 			}
 		}, "proxy"),
-		to(setArchived, "archived").as(Archived), to(setStatsPublic, "publicStats").as(StatsPublic),
+		to(setArchived, "archived").as("archived"), to(setStatsPublic, "publicStats").as("statsPublic"),
 		to(protect("disabledAt", Approximated), "disabledAt"),
 		to(setClicks, "clicks"), to(setLastClicked, "lastClicked"), to(setCreated, "createdAt"),
 	},
@@ -137,8 +137,8 @@ var dubTable = format{
 			setAddress(m, v)
 		}, "shortlink"),
 		urlOf("destinationurl"),
-		to(func(m *mapper, v value) { m.addTags(v, strings.Split(v.is.(string), ",")) }, "tags").as(Tags),
-		to(setArchived, "archived").as(Archived), to(setClicks, "clicks"), to(setCreated, "createdat"),
+		to(func(m *mapper, v value) { m.addTags(v, strings.Split(v.is.(string), ",")) }, "tags").as("tags"),
+		to(setArchived, "archived").as("archived"), to(setClicks, "clicks"), to(setCreated, "createdat"),
 	},
 		each(lose(Unsupported), "leads", "conversions", "revenue"),
 		each(ignore, "updatedat")),
@@ -180,7 +180,7 @@ var kutt = format{
 	properties: slices.Concat([]property{
 		to(setID, "id"), to(setCode, "address"), to(setHost, "domain"), to(setShortURL, "link"),
 		urlOf("target"),
-		to(setNote, "description").as(Note), to(setEnd, "expire_in").as(ExpiresAt),
+		to(setNote, "description").as("note"), to(setEnd, "expire_in").as("expiresAt"),
 		to(protect("password", NotExported), "password"), to(protect("banned", Approximated), "banned"),
 		to(setClicks, "visit_count"), to(setCreated, "created_at"),
 	}, each(ignore, "updated_at")),
@@ -197,7 +197,7 @@ var rebrandly = format{
 		}, "domain"),
 		to(setCode, "slashtag"), to(setShortURL, "shortUrl"),
 		urlOf("destination"),
-		to(setTitle, "title").as(Title), to(setNote, "description").as(Note), to(setTags, "tags").as(Tags),
+		to(setTitle, "title").as("title"), to(setNote, "description").as("note"), to(setTags, "tags").as("tags"),
 		to(setQuery(routing.Add), "forwardParameters"),
 		to(setState(Approximated), "status"),
 		to(setClicks, "clicks"), to(setLastClicked, "lastClickAt"), to(setCreated, "createdAt"),
@@ -213,11 +213,11 @@ var shortIO = format{
 	properties: slices.Concat([]property{
 		to(setID, "idString"), to(setShortURL, "secureShortURL"), to(setCode, "path"),
 		urlOf("originalURL"),
-		to(setTitle, "title").as(Title), to(setTags, "tags").as(Tags), to(setArchived, "archived").as(Archived),
-		to(setStatus, "redirectType").as(RedirectStatus),
-		to(setEnd, "expiresAt").as(ExpiresAt),
-		to(setTimeToLive, "ttl").as(ExpiresAt),
-		to(setEndedURL, "expiredURL"), to(setLimit, "clicksLimit").as(MaxClicks),
+		to(setTitle, "title").as("title"), to(setTags, "tags").as("tags"), to(setArchived, "archived").as("archived"),
+		to(setStatus, "redirectType").as("redirectStatus"),
+		to(setEnd, "expiresAt").as("expiresAt"),
+		to(setTimeToLive, "ttl").as("expiresAt"),
+		to(setEndedURL, "expiredURL"), to(setLimit, "clicksLimit").as("maxClicks"),
 		to(protect("password", NotExported), "hasPassword"), to(protect("password", NotExported), "password"),
 		to(setSystem("iOS"), "iphoneURL"), to(setSystem("Android"), "androidURL"),
 		to(setCountryList, "countries").as(Rules),
@@ -246,7 +246,7 @@ var shortIO = format{
 func setTimeToLive(m *mapper, v value) {
 	_, isNumber := integer(v.is)
 	switch {
-	case isUnset(v.is) || m.row.ExpiresAt != nil:
+	case isUnset(v.is) || m.row.ExpiresAt.To != nil:
 	case isNumber:
 		m.row.Deleted = true
 		m.report(v, Loss{Reason: Unsupported, Form: timeForm})
@@ -291,8 +291,8 @@ var sink = format{
 	properties: slices.Concat([]property{
 		to(setID, "id"), to(setCode, "slug"),
 		urlOf("url"),
-		to(setTitle, "title").as(Title), to(setNote, "comment").as(Note), to(setTags, "tags").as(Tags),
-		to(setEnd, "expiration").as(ExpiresAt), to(setCreated, "createdAt"),
+		to(setTitle, "title").as("title"), to(setNote, "comment").as("note"), to(setTags, "tags").as("tags"),
+		to(setEnd, "expiration").as("expiresAt"), to(setCreated, "createdAt"),
 		to(protect("password", NotExported), "password"),
 		to(setSystem("iOS"), "apple"), to(setSystem("Android"), "google"), to(setCountries, "geo").as(Rules),
 		to(setConfirm, "unsafe").as(Gate), to(setQuery(routing.Replace), "redirectWithQuery"),
@@ -329,7 +329,7 @@ var yourls = format{
 				v.is = decoded
 			}
 			setTitle(m, v)
-		}, "title").as(Title),
+		}, "title").as("title"),
 		to(setCreated, "timestamp"),
 		to(setClicks, "clicks"), to(ignore, "ip"),
 	},
@@ -366,10 +366,11 @@ var own = format{
 		codeOf("code", "shortcode", "keyword", "slug", "key", "path", "backhalf", "slashtag", "address", "alias"),
 		to(setHost, "domain", "host"),
 		to(setAddress, "shorturl", "shortlink", "bitlink", "tinyurl", "link"),
-		to(setTitle, "title").as(Title), to(setTags, "tags").as(Tags),
-		to(setNote, "note", "comment", "comments", "description").as(Note),
-		to(setStatus, "redirectstatus", "redirecttype", "redirectcode", "statuscode", "httpstatus").as(RedirectStatus),
-		to(setFolder, "folder").as(Folder), to(setExternalID, "externalid").as(ExternalID),
+		to(setTitle, "title").as("title"), to(setTags, "tags").as("tags"),
+		to(setNote, "note", "comment", "comments", "description").as("note"),
+		to(setStatus, "redirectstatus", "redirecttype", "redirectcode", "statuscode",
+			"httpstatus").as("redirectStatus"),
+		to(setFolder, "folder").as("folderId"), to(setExternalID, "externalid").as("externalId"),
 		to(setCreated, "createdat", "created", "timestamp", "datecreated"),
 	},
 }

@@ -15,9 +15,9 @@ var shlink = format{
 	properties: slices.Concat([]property{
 		to(setCode, "shortCode"), to(setHost, "domain"), to(setShortURL, "shortUrl"),
 		urlOf("longUrl"),
-		to(setTitle, "title").as(Title), to(setTags, "tags").as(Tags),
+		to(setTitle, "title").as("title"), to(setTags, "tags").as("tags"),
 		to(nested(to(setStart, "validSince"), to(setEnd, "validUntil"), to(setLimit, "maxVisits")), "meta").
-			as(StartsAt, ExpiresAt, MaxClicks),
+			as("startsAt", "expiresAt", "maxClicks"),
 		to(setQuery(routing.Replace), "forwardQuery"),
 		to(nested(to(setClicks, "total"), to(ignore, "nonBots"), to(ignore, "bots")), "visitsSummary"),
 		to(setCreated, "dateCreated"),

@@ -122,7 +122,7 @@ func (m meaning) in(about subject) meaning {
 	return m
 }
 
-func means(letters string, set setter, describes ...Field) meaning {
+func means(letters string, set setter, describes ...string) meaning {
 	return meaning{regexp.MustCompile("^(?:" + letters + ")$"), to(set).as(describes...)}
 }
 
@@ -130,17 +130,18 @@ func means(letters string, set setter, describes ...Field) meaning {
 // itself.
 var meanings = []meaning{
 	means(`[^?]*[wW][^?]*|.*w.*`, protectSecret),
-	means(`[cCuorsKA]*M[McCuorsKA]*|A[cCuors]+|[cCuors]+A|X[FTD]*[cCurs]+`, setLimit, MaxClicks),
-	means(`m|[cCuors]*M[cCuors]*O`, setLimited, MaxClicks),
-	means(`L|K*[cCuors]+K*[Ll]|[Ll]K*[cCuors]+|ML|LM`, setRemaining, MaxClicks),
+	means(`[cCuorsKA]*M[McCuorsKA]*|A[cCuors]+|[cCuors]+A|X[FTD]*[cCurs]+`, setLimit, "maxClicks"),
+	means(`m|[cCuors]*M[cCuors]*O`, setLimited, "maxClicks"),
+	means(`L|K*[cCuors]+K*[Ll]|[Ll]K*[cCuors]+|ML|LM`, setRemaining, "maxClicks"),
 	means(`c[Cuc]*|[Kj]+[cCuors]+K*|[cCuors]+[Kc]+`, setClicks).in(aboutCounts),
-	means(`HUT*`, setStart, StartsAt),
+	means(`HUT*`, setStart, "startsAt"),
 	means(`N[XjEM][cCuors]*`, handled),
-	means(`XT*O`, setEnding, ExpiresAt),
-	means(`T*[Xj][XTDUFtE]*|[OiPeoAvVS]+[UtEX]+T*|[UE]T*|T[EUt]|tT+|[Oiv]D+|M[ZXjT]+|TM|N[OiPeA]*F`, setEnd, ExpiresAt),
-	means(`S[TDFOP]*|T+S|[OiPeoAvV]+[FS]+T*|FT+|T+F|[eo]T+|N[OiPeA]*t`, setStart, StartsAt),
+	means(`XT*O`, setEnding, "expiresAt"),
+	means(`T*[Xj][XTDUFtE]*|[OiPeoAvVS]+[UtEX]+T*|[UE]T*|T[EUt]|tT+|[Oiv]D+|M[ZXjT]+|TM|N[OiPeA]*F`, setEnd,
+		"expiresAt"),
+	means(`S[TDFOP]*|T+S|[OiPeoAvV]+[FS]+T*|FT+|T+F|[eo]T+|N[OiPeA]*t`, setStart, "startsAt"),
 	means(`xT*`, setEnded),
-	means(`RT*V*`, setArchived, Archived),
+	means(`RT*V*`, setArchived, "archived"),
 	means(`[PevSr]?V+|s`, setState(Unsupported)),
 	means(`[PO]T+|[Pe]`, setSince).in(aboutEnabled),
 	means(`r?[OiPeAo]+V*|V[OiPeAo]+|iT+|NB+T*`, setActive).in(aboutEnabled),

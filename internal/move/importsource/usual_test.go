@@ -35,17 +35,17 @@ func TestRows_ReadTimes(t *testing.T) {
 		`20310101`, `"20310101T000000Z"`, `20310101000000`, `"1924992000.0"`, `1924992000.25`,
 		`{"$date":"2031-01-01T00:00:00Z"}`, `{"$date":{"$numberLong":"1924992000000"}}`} {
 		end, start := read(text)
-		if end.ExpiresAt == nil || !end.ExpiresAt.Equal(want) || start.StartsAt == nil || !start.StartsAt.Equal(want) ||
-			end.Deleted || start.Deleted {
-			t.Errorf("%s is %v and %v", text, end.ExpiresAt, start.StartsAt)
+		if end.ExpiresAt.To == nil || !end.ExpiresAt.To.Equal(want) || start.StartsAt.To == nil ||
+			!start.StartsAt.To.Equal(want) || end.Deleted || start.Deleted {
+			t.Errorf("%s is %v and %v", text, end.ExpiresAt.To, start.StartsAt.To)
 		}
 	}
 	for _, text := range []string{`0`, `0.0`, `"0"`, `" 0 "`, `""`, `null`, `false`, `"NULL"`, `"\\N"`, `"None"`,
 		`"-"`} {
 		end, start := read(text)
 		for _, row := range []*importsource.Row{end, start} {
-			if row.ExpiresAt != nil || row.StartsAt != nil || row.Deleted || len(row.Losses) > 0 {
-				t.Errorf("%s is %v and %v, losses %v", text, row.ExpiresAt, row.StartsAt, row.Losses)
+			if row.ExpiresAt.To != nil || row.StartsAt.To != nil || row.Deleted || len(row.Losses) > 0 {
+				t.Errorf("%s is %v and %v, losses %v", text, row.ExpiresAt.To, row.StartsAt.To, row.Losses)
 			}
 		}
 	}
@@ -56,8 +56,8 @@ func TestRows_ReadTimes(t *testing.T) {
 		`"30 days"`, `3600`, `"3600"`, `{"$date":"soon","x":1}`, `"1924992000000000"`, `"2031-01-01+99"`} {
 		end, start := read(text)
 		for _, row := range []*importsource.Row{end, start} {
-			if row.ExpiresAt != nil || row.StartsAt != nil || !row.Deleted || len(row.Losses) != 1 {
-				t.Errorf("%s is %v and %v, deleted %v, losses %v", text, row.ExpiresAt, row.StartsAt, row.Deleted,
+			if row.ExpiresAt.To != nil || row.StartsAt.To != nil || !row.Deleted || len(row.Losses) != 1 {
+				t.Errorf("%s is %v and %v, deleted %v, losses %v", text, row.ExpiresAt.To, row.StartsAt.To, row.Deleted,
 					row.Losses)
 				continue
 			}
@@ -70,9 +70,9 @@ func TestRows_ReadTimes(t *testing.T) {
 	// as databases and programs write no time in a column that must have a value
 	for _, text := range []string{`"0000-00-00"`, `"0000-00-00 00:00:00"`, `"0001-01-01T00:00:00Z"`} {
 		end, start := read(text)
-		if end.Deleted || end.ExpiresAt != nil || start.Deleted || start.StartsAt != nil ||
+		if end.Deleted || end.ExpiresAt.To != nil || start.Deleted || start.StartsAt.To != nil ||
 			!cmp.Equal(reasons(end), []string{"expiresAt INVALID"}) {
-			t.Errorf("%s is %v and %v, losses %v", text, end.ExpiresAt, start.StartsAt, end.Losses)
+			t.Errorf("%s is %v and %v, losses %v", text, end.ExpiresAt.To, start.StartsAt.To, end.Losses)
 		}
 	}
 }
@@ -185,13 +185,13 @@ func stateOf(row *importsource.Row) string {
 		return "invalid"
 	case row.Deleted:
 		return "closed"
-	case row.ExpiresAt != nil:
+	case row.ExpiresAt.To != nil:
 		return "ends"
-	case row.StartsAt != nil:
+	case row.StartsAt.To != nil:
 		return "starts"
-	case optional.Value(row.MaxClicks) == 7:
+	case optional.Value(row.MaxClicks.To) == 7:
 		return "limited"
-	case row.Archived:
+	case row.Archived.To:
 		return "archived"
 	}
 	return "open"
@@ -203,7 +203,7 @@ func TestRows_CombineUsualNames(t *testing.T) {
 	row := one(t, importsource.JSONLines, `{"url":"https://a.b/","expiresAt":"2032-01-01","end_date":"2031-01-01",`+
 		`"expiry":"2033-01-01","startsAt":"2030-01-01","start_date":"2030-02-01",`+
 		`"maxClicks":9,"click_limit":5,"limit":7}`)
-	if got := fmt.Sprint(row.ExpiresAt, row.StartsAt, *row.MaxClicks, row.Losses); got !=
+	if got := fmt.Sprint(row.ExpiresAt.To, row.StartsAt.To, *row.MaxClicks.To, row.Losses); got !=
 		"2031-01-01 00:00:00 +0000 UTC 2030-02-01 00:00:00 +0000 UTC 5 []" {
 		t.Error(got)
 	}
@@ -265,13 +265,13 @@ func TestRows_ReadTables(t *testing.T) {
 		"nested":            {csv, "url,tags\nhttps://a.b/," + `"{a,{b}}"`, "/ [{a {b}}]"},
 	} {
 		rows := read(t, &importsource.Settings{Source: c.source, Now: now}, []byte(c.file))
-		if len(rows) != 1 || stateOf(rows[0]) != "open" || rows[0].Title != nil || len(rows[0].Losses) > 0 {
+		if len(rows) != 1 || stateOf(rows[0]) != "open" || rows[0].Title.To != nil || len(rows[0].Losses) > 0 {
 			t.Fatalf("%s: %+v", name, rows)
 		}
-		if rows[0].Folder != nil || rows[0].ExternalID != nil || rows[0].Note != nil {
+		if rows[0].Folder != nil || rows[0].ExternalID.To != nil || rows[0].Note.To != nil {
 			t.Errorf("%s: %+v", name, rows[0])
 		}
-		if got := fmt.Sprint(rows[0].Host, "/", rows[0].Code, " ", rows[0].Tags); got != c.want {
+		if got := fmt.Sprint(rows[0].Host, "/", rows[0].Code, " ", rows[0].Tags.To); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

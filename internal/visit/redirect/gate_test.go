@@ -13,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -51,7 +52,8 @@ func gated(t *testing.T, d *db.DB) (b *bundle, l *link.Link, passwords *plainPas
 	b.Gates = Gates{Passwords: passwords, Limits: ratelimit.New(b.redis, b.Log, time.Now)}
 	password := optional.Set(&routing.Password{Text: "right horse"})
 	change := routing.Change{Gate: optional.Set(&routing.GateChange{Password: password})}
-	return b, b.link(t, creation.Input{URL: "https://example.com/", Routing: &change}), passwords
+	return b, b.link(t, creation.Input{URL: "https://example.com/",
+		Fields: linkfield.Change{Routing: optional.Set(&change)}}), passwords
 }
 
 // try sends a password from an address, and returns the status.

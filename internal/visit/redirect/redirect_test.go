@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/feed"
@@ -136,10 +137,13 @@ func (b *bundle) clicks(t *testing.T, l *link.Link) int64 {
 func TestHandler_AnswersByStatus(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle, d *db.DB) {
 		start, end, two, five := b.now.Add(time.Hour), b.now.Add(2*time.Hour), int64(2), int64(5)
-		timed := b.link(t, creation.Input{URL: "https://example.com/timed", StartsAt: &start, ExpiresAt: &end})
-		limited := b.link(t, creation.Input{URL: "https://example.com/limited", MaxClicks: &two})
+		timed := b.link(t, creation.Input{URL: "https://example.com/timed",
+			Fields: linkfield.Change{StartsAt: optional.Set(&start), ExpiresAt: optional.Set(&end)}})
+		limited := b.link(t, creation.Input{URL: "https://example.com/limited",
+			Fields: linkfield.Change{MaxClicks: optional.Set(&two)}})
 		popular := b.link(t, creation.Input{URL: "https://example.com/popular"})
-		ample := b.link(t, creation.Input{URL: "https://example.com/ample", MaxClicks: &five, RedirectStatus: new(307)})
+		ample := b.link(t, creation.Input{URL: "https://example.com/ample",
+			Fields: linkfield.Change{MaxClicks: optional.Set(&five), RedirectStatus: optional.Set(307)}})
 		deleted := b.link(t, creation.Input{URL: "https://example.com/deleted"})
 		must.Value(b.edit.Delete(t.Context(), b.mine, deleted.ID))(t)
 		disabled := b.link(t, creation.Input{URL: "https://example.com/disabled"})
@@ -224,7 +228,8 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				b := setup(t, d)
 				b.HitQuota = c.hitQuota
 				ten := int64(10)
-				l := b.link(t, creation.Input{URL: "https://example.com/", MaxClicks: &ten})
+				l := b.link(t, creation.Input{URL: "https://example.com/",
+					Fields: linkfield.Change{MaxClicks: optional.Set(&ten)}})
 				got := b.visitAtOnce(t, l, 200)
 				if diff := cmp.Diff(c.want, got); diff != "" || b.clicks(t, l) != c.clicks {
 					t.Errorf("%d clicks, want %d; responses (-want +got):\n%s", b.clicks(t, l), c.clicks, diff)
@@ -263,7 +268,8 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 func TestHandler_EndedLinkIsGone(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle, d *db.DB) {
 		b.HitQuota = 1
-		l := b.link(t, creation.Input{URL: "https://example.com/", MaxClicks: new(int64(1))})
+		l := b.link(t, creation.Input{URL: "https://example.com/",
+			Fields: linkfield.Change{MaxClicks: optional.Set(new(int64(1)))}})
 		locked, unlock := make(chan struct{}), make(chan struct{})
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -326,7 +332,7 @@ func TestHandler_RedirectsToTheOriginalURL(t *testing.T) {
 			"HTTP://Example.COM:80/a//b/?z=1&a=2#x": "HTTP://Example.COM:80/a//b/?z=1&a=2#x",
 			" https://example.com/é b ":             "https://example.com/%C3%A9%20b",
 		} {
-			l := b.link(t, creation.Input{URL: given, RedirectStatus: &status})
+			l := b.link(t, creation.Input{URL: given, Fields: linkfield.Change{RedirectStatus: optional.Set(status)}})
 			w := b.visit(t, http.MethodGet, "/"+l.Code)
 			want := http.Header{
 				"Location":        {want},
@@ -348,10 +354,11 @@ func TestHandler_ComparesWholeAddresses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
 	l := b.link(t,
-		creation.Input{URL: "https://example.com/own", Routing: &routing.Change{Rules: optional.Set([]*routing.Rule{{
-			When:    []*routing.Condition{{Network: []string{"2001:db8::1"}}},
-			Targets: []*routing.Target{{URL: new("https://example.com/office")}},
-		}})}})
+		creation.Input{URL: "https://example.com/own",
+			Fields: linkfield.Change{Routing: optional.Set(&routing.Change{Rules: optional.Set([]*routing.Rule{{
+				When:    []*routing.Condition{{Network: []string{"2001:db8::1"}}},
+				Targets: []*routing.Target{{URL: new("https://example.com/office")}},
+			}})})}})
 	for address, want := range map[string]string{
 		"[2001:db8::1]:1": "https://example.com/office", "[2001:db8::2]:1": "https://example.com/own",
 		"[2001:db8::]:1": "https://example.com/own",
@@ -454,7 +461,8 @@ func TestHandler_RefusedHitTakesNoGrant(t *testing.T) {
 		b := setup(t, d)
 		b.HitQuota = 2
 		for most, want := range map[int64]int{2: http.StatusGone, 3: http.StatusTooManyRequests} {
-			l := b.link(t, creation.Input{URL: fmt.Sprint("https://example.com/", most), MaxClicks: &most})
+			l := b.link(t, creation.Input{URL: fmt.Sprint("https://example.com/", most),
+				Fields: linkfield.Change{MaxClicks: optional.Set(&most)}})
 			for range b.HitQuota {
 				b.expect(t, "before", http.MethodGet, l.Code, http.StatusFound, true)
 			}

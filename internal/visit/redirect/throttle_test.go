@@ -15,6 +15,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
@@ -71,7 +72,8 @@ func TestHandler_ThrottlesOneClient(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle, d *db.DB) {
 		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, admission.NewLimiter(60), admission.NewLimiter(300)
 		own := int64(1000)
-		l := b.link(t, creation.Input{URL: "https://example.com/", MaxClicks: &own})
+		l := b.link(t, creation.Input{URL: "https://example.com/",
+			Fields: linkfield.Change{MaxClicks: optional.Set(&own)}})
 		other := b.link(t, creation.Input{URL: "https://example.com/other"})
 		got, mu, all := map[int]int{}, sync.Mutex{}, sync.WaitGroup{}
 		for range 8 {
@@ -186,8 +188,9 @@ func TestHandler_CountsOnlyUnknownCodes(t *testing.T) {
 		l := b.link(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 		b.expectFrom(t, "192.0.2.1:1000", http.MethodGet, "/"+l.Code, 302)
 	}
-	soon := b.link(t, creation.Input{URL: "https://example.com/soon", StartsAt: new(time.Now().Add(time.Hour)),
-		Routing: &routing.Change{PendingURL: optional.Set(new("https://example.com/wait"))}})
+	soon := b.link(t, creation.Input{URL: "https://example.com/soon",
+		Fields: linkfield.Change{StartsAt: optional.Set(new(time.Now().Add(time.Hour))),
+			Routing: optional.Set(&routing.Change{PendingURL: optional.Set(new("https://example.com/wait"))})}})
 	for range 10 { // they learn that the link exists
 		b.expectFrom(t, "192.0.2.1:1000", http.MethodGet, "/"+soon.Code, 302)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -17,7 +18,8 @@ func TestHandler_IgnoresWhatFollowsAShortURL(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle, _ *db.DB) {
 		b.HitQuota = 100
 		create := func(code, url string, change *routing.Change) *link.Link {
-			return b.link(t, creation.Input{URL: url, CustomCode: &code, Routing: change})
+			return b.link(t, creation.Input{URL: url, CustomCode: &code,
+				Fields: linkfield.Change{Routing: optional.Set(change)}})
 		}
 		promo := create("promo", "https://example.com/promo", nil)
 		create("promo_", "https://example.com/marked", nil)
