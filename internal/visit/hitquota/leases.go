@@ -47,10 +47,12 @@ const (
 	// the links that wait for one.
 	maxTakes   = 4
 	maxWaiting = 20_000
-	// visitorWait bounds how long a visitor waits for a hit, and for the statement that reads its
-	// floor: a slow one is no outage. takeDeadline bounds a pipeline.
-	visitorWait  = 2 * time.Second
-	takeDeadline = time.Second
+	// visitorWait bounds how long a visitor waits for a hit: for the statement that reads its floor,
+	// and in an outage for another one once the clicks in the log are stored. statementWait bounds one
+	// of them: a slow one is no outage. takeDeadline bounds a pipeline.
+	visitorWait   = 2 * statementWait
+	statementWait = 2 * time.Second
+	takeDeadline  = time.Second
 	// A pipeline without an answer is repeated every retryPause. A visitor who has waited for
 	// patience gets a hit of an outage lease; one who can have none waits until the counters have
 	// not answered for outageGrace, which is an outage.

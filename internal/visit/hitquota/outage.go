@@ -139,7 +139,7 @@ func (l *Leases) reportEvery(ctx context.Context) {
 		}
 		return l.report(ctx, hasRedis, now, lostAt)
 	})
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), visitorWait)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementWait)
 	defer cancel()
 	failures.Report(ctx, l.Nodes.Leave(ctx, l.ClickLog.LogID()))
 }
@@ -153,7 +153,7 @@ func (l *Leases) hasRedis(ctx context.Context) bool {
 // report reports this process to the others, and learns of them. If that fails, the number that it
 // knew remains, and it cannot say that others have Redis. lostAt is zero if it has not lost Redis.
 func (l *Leases) report(ctx context.Context, hasRedis bool, now, lostAt time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, visitorWait)
+	ctx, cancel := context.WithTimeout(ctx, statementWait)
 	defer cancel()
 	others, withRedis, err := l.Nodes.Report(ctx, l.ClickLog.LogID(), hasRedis, now, lostAt.Add(clockTolerance))
 	switch {

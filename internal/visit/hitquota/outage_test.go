@@ -313,7 +313,7 @@ func TestReap_IsNotHeldByASilentDatabase(t *testing.T) {
 		d.Clicks = slowly{answering, time.Hour}
 		for range scanTurns {
 			began := time.Now()
-			if d.reap(t.Context(), false); time.Since(began) > visitorWait {
+			if d.reap(t.Context(), false); time.Since(began) > statementWait {
 				t.Errorf("a reap took %s", time.Since(began))
 			}
 		}

@@ -285,7 +285,7 @@ func (l *Leases) readFloors(ctx context.Context, batch []*queued) error {
 	if slices.ContainsFunc(batch, func(q *queued) bool {
 		return !q.isOptional || q.isFlushed || isDown && !q.Exists
 	}) {
-		wait = visitorWait
+		wait = statementWait
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
