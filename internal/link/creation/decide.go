@@ -141,9 +141,10 @@ func (p *proposal) adopt(l *link.Link) decision {
 	return decision{act: revives, link: l}
 }
 
-// isUnsure reports whether it is unknown if the password of the draft is that of a link.
+// isUnsure reports whether it is unknown if the password of the draft is that of a link. Upserts set
+// theirs.
 func (p *proposal) isUnsure(l *link.Link) bool {
-	if p.in.Fields.Routing.To.NewPassword() == nil || !l.Routing.HasPassword() {
+	if p.isUpsert || p.in.Fields.Routing.To.NewPassword() == nil || !l.Routing.HasPassword() {
 		return false
 	}
 	present := l.Routing.Gate.PasswordID
