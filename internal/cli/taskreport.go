@@ -115,6 +115,9 @@ func (c Client) result(ctx context.Context, io IO, taskID, failures string) erro
 	var got struct{ Node *endedTask }
 	err := c.doWithRetry(ctx, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+taskFields+" "+reportFields+
 		` } } }`, map[string]any{"id": taskID})
+	if err == nil && got.Node == nil { // deleted since it ended
+		err = errNoTask(taskID)
+	}
 	if err != nil {
 		return err
 	}

@@ -103,10 +103,10 @@ func (c Client) watch(ctx context.Context, io IO, taskID, failures string) error
 	terminal := isTerminal(io)
 	for {
 		var got struct{ Node *listedTask }
-		err := c.Do(ctx, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+taskFields+` } } }`,
+		err := c.doWithRetry(ctx, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+taskFields+` } } }`,
 			map[string]any{"id": taskID})
 		if err == nil && (got.Node == nil || got.Node.ID == "") {
-			err = fmt.Errorf("there is no task %s", quoted(taskID))
+			err = errNoTask(taskID)
 		}
 		if err != nil {
 			return err
@@ -126,6 +126,8 @@ func (c Client) watch(ctx context.Context, io IO, taskID, failures string) error
 		}
 	}
 }
+
+func errNoTask(taskID string) error { return fmt.Errorf("there is no task %s", quoted(taskID)) }
 
 func isTerminal(io IO) bool {
 	file, ok := io.Err.(*os.File)
