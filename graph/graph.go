@@ -14,7 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/consistency"
 	"github.com/linkforge/linkforge/internal/platform/qr"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
-	"github.com/linkforge/linkforge/internal/route/check"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
@@ -31,8 +30,8 @@ type Config struct {
 	Writers *consistency.Writers
 	// Dispatcher sends tests and repeats deliveries; NewRenderer does without it.
 	Dispatcher *dispatch.Dispatcher
-	// Surroundings are what warnings about routings depend on.
-	Surroundings check.WarningContext
+	// HasCountries means that the server knows the countries of visitors.
+	HasCountries bool
 	// HitQuota is the monthly quota of a link unless its workspace has its own.
 	HitQuota int64
 	// Meter counts requests and cost. RequestRate and CostRate are requests and points of a caller

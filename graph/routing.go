@@ -83,7 +83,7 @@ func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.LinkRouting
 	if of.Link == nil { // the defaults of a workspace
 		return nil, nil
 	}
-	return r.Links.Warnings(ctx, of.Link, r.Surroundings)
+	return r.Links.Warnings(ctx, of.Link, r.HasCountries)
 }
 
 func (r *routingRuleResolver) Targets(_ context.Context, of *link.LinkRule) ([]*link.LinkTarget, error) {

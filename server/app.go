@@ -34,12 +34,10 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/redisx"
 	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/platform/web"
-	"github.com/linkforge/linkforge/internal/route/check"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/visit/fastpath"
-	"github.com/linkforge/linkforge/internal/visit/firstvisit"
 	"github.com/linkforge/linkforge/internal/visit/redirect"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -309,7 +307,7 @@ func (a *app) newRedirects() *redirect.Handler {
 	if !a.config.RateLimits {
 		linkRate, unknownCodes = 0, 0
 	}
-	h := &redirect.Handler{
+	return &redirect.Handler{
 		Resolver: a.Links.Resolver, Quotas: a.Quotas, HitQuota: a.config.HitQuota, Clicks: a.Recorder,
 		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
 		LinkRate: admission.NewLimiter(linkRate), UnknownCodes: admission.NewLimiter(unknownCodes),
@@ -318,10 +316,6 @@ func (a *app) newRedirects() *redirect.Handler {
 		},
 		DrawKey: a.DrawKey, IsHTTPS: strings.HasPrefix(a.config.PublicURL, "https://"),
 	}
-	if a.kv != nil {
-		h.FirstVisits = &firstvisit.Visits{Redis: a.kv}
-	}
-	return h
 }
 
 // graphConfig returns the configuration of the GraphQL endpoint.
@@ -341,7 +335,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Stores:       a.Stores,
 		Codes:        a.codes,
 		Writers:      a.writers(),
-		Surroundings: check.WarningContext{HasCountries: a.countries != nil, HasVisits: a.kv != nil},
+		HasCountries: a.countries != nil,
 		HitQuota:     a.config.HitQuota,
 		Meter:        ratelimit.NewMeter(a.Limits, a.now),
 		RequestRate:  a.config.RequestRate,

@@ -210,16 +210,14 @@ var everyField = []string{
      rules: [{name: all, enabled: false, stickiness: COOKIE, when: [{country: [DE, ""]}, {device: [mobile]}, {os:
      [Android]}, {browser: [Firefox]}, {language: [de, pt-BR]},
      {referrer: [www.Example.com, .example.org]}, {query: {name: "a", value: ""}}, {query: {name: b}}, {during:
-     {from: 2026-01-01T00:00:00.5+01:00}}, {network: ["192.0.2.1/24", "2001:DB8::1"]},
-     {visit: FIRST_TODAY}], unless: [{bot: true}, {weekly: {timezone: Europe/Berlin, days: [MONDAY], from: "22:00",
-     to: "06:00"}}],
+     {from: 2026-01-01T00:00:00.5+01:00}}, {network: ["192.0.2.1/24", "2001:DB8::1"]}],
+     unless: [{bot: true}, {weekly: {timezone: Europe/Berlin, days: [MONDAY], from: "22:00", to: "06:00"}}],
      targets: [{name: one, url: "HTTPS://example.com/1", share: 3, maxClicks: 9}, {share: 0}, {}]}, {targets: [{url:
      "https://example.com/2"}]}],
      tests: [{name: t, visit: {at: 2026-05-01T00:00:00Z, country: DE, userAgent: "Mozilla/5.0 (X11; Linux x86_64;
      rv:140.0) Gecko/20100101 Firefox/140.0", acceptLanguage: de, referrer: "https://example.com/", query: "x=1",
-     path: "/a", address: "192.0.2.1",
-     visit: RETURNING_TODAY, private: true, gatePassed: true}, status: 302}, {visit: {gatePassed: false}, status:
-     200}]}}`,
+     path: "/a", address: "192.0.2.1", private: true, gatePassed: true}, status: 302}, {visit: {gatePassed: false},
+     status: 200}]}}`,
 	`{key: off, url: "https://example.com/off", routing: {query: {mode: "OFF", except: [a]}, bots: REDIRECT,
      forwardPath: false, rules: [], gate: {confirm: false}}}`,
 	`{key: off2, url: "https://example.com/off", routing: {query: {mode: "OFF", except: [a]}, bots: BLOCK}, tags:

@@ -126,12 +126,8 @@ type trafficKind struct {
 // link.
 func trafficKinds(small, large tenant, quota int64) []trafficKind {
 	type fields = map[string]any
-	rule := func(when fields, stickiness string, targets ...any) fields {
-		r := fields{"targets": targets, "stickiness": stickiness}
-		if when != nil {
-			r["when"] = []any{when}
-		}
-		return r
+	rule := func(stickiness string, targets ...any) fields {
+		return fields{"targets": targets, "stickiness": stickiness}
 	}
 	first, second := fields{"url": "{}/first"}, fields{"url": "{}/second"}
 	capped := func(url string, maxClicks int64) fields { return fields{"url": url, "maxClicks": maxClicks} }
@@ -146,23 +142,19 @@ func trafficKinds(small, large tenant, quota int64) []trafficKind {
 		{name: "unknown code", owner: large, allowed: "404", suffix: "-unknown"},
 		{name: "refused path", owner: large, allowed: "404", suffix: "/refused"},
 		{name: "capped target", owner: large, allowed: "302", isUsedUp: true, routing: fields{"rules": []any{
-			rule(nil, "NONE", capped("{}/first", quota)), rule(nil, "NONE", second),
+			rule("NONE", capped("{}/first", quota)), rule("NONE", second),
 		}}},
 		{name: "drawn capped targets", owner: large, allowed: "302", isUsedUp: true, routing: fields{"rules": []any{
-			rule(nil, "VISITOR", capped("{}/first", quota/2), capped("{}/second", quota/4)),
+			rule("VISITOR", capped("{}/first", quota/2), capped("{}/second", quota/4)),
 		}}},
 		{name: "capped target of a limited link", owner: small, maxClicks: quota + 10, allowed: "302 410 429",
 			routing: fields{"rules": []any{
-				rule(nil, "NONE", capped("{}/first", quota/2)), rule(nil, "NONE", second),
+				rule("NONE", capped("{}/first", quota/2)), rule("NONE", second),
 			}}},
 		{name: "capped target above the limit of its link", owner: large, maxClicks: quota, allowed: "302 410",
-			routing: fields{"rules": []any{rule(nil, "NONE", capped("{}/first", quota*2))}}},
-		{name: "first visits", owner: large, allowed: "302", routing: fields{"rules": []any{
-			rule(fields{"visit": "FIRST_TODAY"}, "NONE", capped("{}/first", 5)),
-			rule(fields{"visit": "RETURNING_TODAY"}, "NONE", second),
-		}}},
+			routing: fields{"rules": []any{rule("NONE", capped("{}/first", quota*2))}}},
 		{name: "cookie", owner: large, allowed: "302", routing: fields{"rules": []any{
-			rule(nil, "COOKIE", first, second),
+			rule("COOKIE", first, second),
 		}}},
 		{name: "password", owner: large, allowed: "302 200",
 			routing: fields{"gate": fields{"password": "correct horse"}}},

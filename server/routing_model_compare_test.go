@@ -47,7 +47,6 @@ func (c *comparison) explain(n int, now time.Time) {
 	for range n {
 		v := anyVisit(c.random, c.link)
 		v.head = false
-		v.kind = []string{"", "FIRST_TODAY", "RETURNING_TODAY"}[c.random.IntN(3)]
 		v.at = explainedAt(c.random, now)
 		visits = append(visits, v)
 	}

@@ -25,19 +25,15 @@ type modelRule struct {
 	isDisabled   bool
 }
 
-// holds evaluates the conditions on the kind of the visit last: a visit counts as the first of its day
-// only if a rule depends on it.
 func (r *modelRule) holds(v *modelVisit) bool {
-	for _, isKind := range []bool{false, true} {
-		for _, c := range r.when {
-			if c.isKind == isKind && !c.holds(v) {
-				return false
-			}
+	for _, c := range r.when {
+		if !c.holds(v) {
+			return false
 		}
-		for _, c := range r.unless {
-			if c.isKind == isKind && c.holds(v) {
-				return false
-			}
+	}
+	for _, c := range r.unless {
+		if c.holds(v) {
+			return false
 		}
 	}
 	return true
@@ -102,18 +98,16 @@ type modelLink struct {
 	// maxClicks is zero for no limit. A limit of one is used up by the first visit.
 	maxClicks int
 	isUsed    bool
-	// visitors have followed the link today, as far as a rule depended on it.
-	visitors map[string]bool
 }
 
-// anyLink chooses a link at random. A stateful one may answer a repeated visit otherwise.
-func anyLink(random *rand.Rand, name string, now time.Time, isStateful bool) *modelLink {
+// anyLink chooses a link at random.
+func anyLink(random *rand.Rand, name string, now time.Time) *modelLink {
 	l := &modelLink{
-		modelForwarding: anyForwarding(random), url: anyDestination(random, name, true), visitors: map[string]bool{},
+		modelForwarding: anyForwarding(random), url: anyDestination(random, name, true),
 		status: []int{301, 302, 307, 308}[random.IntN(4)],
 	}
 	for k := range random.IntN(8) {
-		l.rules = append(l.rules, anyRule(random, fmt.Sprintf("%s-%d", name, k), now, isStateful))
+		l.rules = append(l.rules, anyRule(random, fmt.Sprintf("%s-%d", name, k), now))
 	}
 	if random.IntN(2) == 0 {
 		l.pendingURL = "https://example.com/soon/{code}?host={host}&x=1#f"
@@ -138,15 +132,15 @@ func anyLink(random *rand.Rand, name string, now time.Time, isStateful bool) *mo
 	return l
 }
 
-func anyRule(random *rand.Rand, name string, now time.Time, isStateful bool) *modelRule {
+func anyRule(random *rand.Rand, name string, now time.Time) *modelRule {
 	r := &modelRule{
 		isDisabled: random.IntN(8) == 0, stickiness: []string{"NONE", "VISITOR", "COOKIE"}[random.IntN(3)],
 	}
 	for range random.IntN(3) {
-		r.when = append(r.when, anyCondition(random, now, isStateful))
+		r.when = append(r.when, anyCondition(random, now))
 	}
 	for range random.IntN(2) {
-		r.unless = append(r.unless, anyCondition(random, now, isStateful))
+		r.unless = append(r.unless, anyCondition(random, now))
 	}
 	if random.IntN(4) == 0 { // schedules alone: few instants distinguish them
 		r.when, r.unless = []modelCondition{weeklyCondition(random, now)}, nil
@@ -162,7 +156,7 @@ func anyRule(random *rand.Rand, name string, now time.Time, isStateful bool) *mo
 		}
 		r.targets = append(r.targets, t)
 	}
-	r.targets[0].isOnce = isStateful && len(r.targets) == 1 && random.IntN(4) == 0
+	r.targets[0].isOnce = len(r.targets) == 1 && random.IntN(4) == 0
 	random.Shuffle(len(r.targets), func(i, j int) { r.targets[i], r.targets[j] = r.targets[j], r.targets[i] })
 	return r
 }

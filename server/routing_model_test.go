@@ -82,18 +82,8 @@ func (l *modelLink) decide(v *modelVisit) outcome {
 
 // follow returns the answer to a visit now, and changes the link as the visit does.
 func (l *modelLink) follow(v *modelVisit) outcome {
-	v.at, v.kind, v.kindRead = time.Now(), "", false
-	visitor := v.visitor()
-	if visitor != "" {
-		v.kind = "FIRST_TODAY"
-		if l.visitors[visitor] {
-			v.kind = "RETURNING_TODAY"
-		}
-	}
+	v.at = time.Now()
 	answer := l.decide(v)
-	if visitor != "" && v.kindRead {
-		l.visitors[visitor] = true
-	}
 	if !v.head && answer.status == l.status && answer.target != nil {
 		answer.target.isUsed = answer.target.isOnce
 	}
@@ -112,11 +102,11 @@ func modelServers(t *testing.T, b backend) []*server {
 }
 
 // saveAll creates links at random, and waits for the end of those that expire.
-func saveAll(t *testing.T, who tenant, random *rand.Rand, n int, now time.Time, isStateful bool) (all []*modelLink) {
+func saveAll(t *testing.T, who tenant, random *rand.Rand, n int, now time.Time) (all []*modelLink) {
 	t.Helper()
 	var last time.Time
 	for i := range n {
-		l := anyLink(random, fmt.Sprint("l", i), now, isStateful)
+		l := anyLink(random, fmt.Sprint("l", i), now)
 		if l.expiresAt.Equal(now) {
 			l.expiresAt = time.Now().Add(time.Second).Truncate(time.Microsecond).UTC()
 			last = l.expiresAt
@@ -132,13 +122,12 @@ func saveAll(t *testing.T, who tenant, random *rand.Rand, n int, now time.Time, 
 // links, for random visits.
 func TestRouting_AgreesWithAModel(t *testing.T) {
 	t.Parallel()
-	aWholeDay(t)
 	links, visits := suitetest.Size(12, 24), suitetest.Size(12, 25)
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := modelServers(t, b)
 		who := nodes[0].tenant(t, "modeled")
 		now := time.Now().UTC().Truncate(time.Minute)
-		all := saveAll(t, who, rand.New(rand.NewPCG(27, uint64(links))), links, now, true)
+		all := saveAll(t, who, rand.New(rand.NewPCG(27, uint64(links))), links, now)
 		inParallel(len(all), func(i int) {
 			random := rand.New(rand.NewPCG(28, uint64(i)))
 			compared := &comparison{t: t, nodes: nodes, who: who, link: all[i], random: random}

@@ -22,11 +22,8 @@ type modelVisit struct {
 	bot, private          bool
 	head, atRoot          bool
 	cookieRule, cookieFor string
-	// at is the instant, kind the kind of the visit; empty is unknown.
-	at   time.Time
-	kind string
-	// kindRead means that a rule depended on the kind.
-	kindRead bool
+	// at is the instant.
+	at time.Time
 }
 
 // modelAgents are user agents with their properties.
@@ -67,7 +64,7 @@ var modelPaths = []struct {
 	{"/a%5Cb", true}, {"/a%00", true}, {"/a%0Ab", true}, {"/%252e%252e", true}, {"/a%2F..", true},
 }
 
-// anyVisit returns a random visit of the link. The caller sets its time and its kind.
+// anyVisit returns a random visit of the link. The caller sets its time.
 func anyVisit(random *rand.Rand, l *modelLink) modelVisit {
 	one := func(values ...string) string { return values[random.IntN(len(values))] }
 	v := modelAgents[random.IntN(len(modelAgents))]
@@ -118,7 +115,7 @@ func (v *modelVisit) sample() map[string]any {
 	sample := map[string]any{
 		"userAgent": v.agent, "address": v.address, "query": v.query, "path": v.path, "private": v.private,
 	}
-	for name, value := range map[string]string{"country": v.country, "targetId": v.cookieFor, "visit": v.kind} {
+	for name, value := range map[string]string{"country": v.country, "targetId": v.cookieFor} {
 		if value != "" {
 			sample[name] = value
 		}
@@ -135,29 +132,15 @@ func (v *modelVisit) sample() map[string]any {
 	return sample
 }
 
-// visitor identifies the visitor of a visit; empty for visits without a kind.
-func (v *modelVisit) visitor() string {
-	if v.bot || v.private || v.head {
-		return ""
-	}
-	bits := 32
-	if strings.Contains(v.address, ":") {
-		bits = 64
-	}
-	return netip.PrefixFrom(netip.MustParseAddr(v.address), bits).Masked().String() + " " + v.agent
-}
-
 // modelCondition is a condition with its meaning.
 type modelCondition struct {
 	input map[string]any
 	holds func(v *modelVisit) bool
-	// isKind means that it depends on the kind of the visit.
-	isKind bool
 }
 
 // anyCondition chooses a condition at random. Times are relative to an instant, at least an hour away
 // from it.
-func anyCondition(random *rand.Rand, now time.Time, withKinds bool) modelCondition {
+func anyCondition(random *rand.Rand, now time.Time) modelCondition {
 	pick := func(values ...string) []string {
 		random.Shuffle(len(values), func(i, j int) { values[i], values[j] = values[j], values[i] })
 		return values[:1+random.IntN(len(values))]
@@ -167,11 +150,7 @@ func anyCondition(random *rand.Rand, now time.Time, withKinds bool) modelConditi
 			return slices.ContainsFunc(values, func(value string) bool { return strings.EqualFold(value, read(v)) })
 		}}
 	}
-	kinds := 12
-	if !withKinds {
-		kinds--
-	}
-	switch random.IntN(kinds) {
+	switch random.IntN(11) {
 	case 0:
 		return list("device", pick("mobile", "desktop", ""), func(v *modelVisit) string { return v.device })
 	case 1:
@@ -205,14 +184,8 @@ func anyCondition(random *rand.Rand, now time.Time, withKinds bool) modelConditi
 		return modelCondition{input: map[string]any{"bot": true}, holds: func(v *modelVisit) bool { return v.bot }}
 	case 9:
 		return duringCondition(random, now)
-	case 10:
-		return weeklyCondition(random, now)
 	}
-	kind := pick("FIRST_TODAY", "RETURNING_TODAY")[0]
-	return modelCondition{isKind: true, input: map[string]any{"visit": kind}, holds: func(v *modelVisit) bool {
-		v.kindRead = true
-		return v.kind == kind && !v.bot && !v.private && !v.head
-	}}
+	return weeklyCondition(random, now)
 }
 
 func queryCondition(random *rand.Rand) modelCondition {

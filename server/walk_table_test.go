@@ -189,7 +189,7 @@ var conditions = []any{
 	map[string]any{"weekly": map[string]any{
 		"timezone": "UTC", "days": []string{"MONDAY"}, "from": "09:00", "to": "17:00",
 	}},
-	map[string]any{"network": []string{"192.0.2.0/24"}}, map[string]any{"visit": "FIRST_TODAY"},
+	map[string]any{"network": []string{"192.0.2.0/24"}},
 	map[string]any{"bot": false},
 }
 
@@ -476,7 +476,6 @@ var fillers = map[string]filler{
 	"VisitSampleInput.referrer":                 put("https://example.com/"),
 	"VisitSampleInput.targetId":                 names(ruleTargetIDs),
 	"VisitSampleInput.userAgent":                put("curl/8"),
-	"VisitSampleInput.visit":                    put("FIRST_TODAY"),
 }
 
 // fillersByName has the values of places that are not in fillers, by the last part of their keys.

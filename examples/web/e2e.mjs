@@ -506,8 +506,6 @@ async function editConditions() {
   await rule.getByRole('group', { name: 'Times of the week' }).getByLabel('To').fill('24:00');
   await add('during', 'Until', '2031-05-01T12:00:00');
   await add('network', 'Networks', '192.0.2.0/24, 2001:db8::1');
-  await add('visit');
-  await rule.getByRole('combobox', { name: 'Visit', exact: true }).selectOption({ label: 'Returning today' });
   await add('bot');
   await rule.getByRole('combobox', { name: 'Visitor' }).selectOption({ label: 'Is not a bot' });
   await page.locator('#settings').getByLabel('Query of the short URL').selectOption('REPLACE');
@@ -528,7 +526,6 @@ async function editConditions() {
     { weekly: { timezone: 'Europe/Berlin', days: ['MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY'], from: '09:00', to: '24:00' } },
     { during: { from: null, to: until } },
     { network: ['192.0.2.0/24', '2001:db8::1'] },
-    { visit: 'RETURNING_TODAY' },
     { bot: false },
   ]);
   assert.deepEqual({ query, endedUrl }, { query: { mode: 'REPLACE', only: ['ref', 'lang'] }, endedUrl: 'https://example.com/ended?code={code}' });
@@ -593,7 +590,7 @@ async function readRules(shortUrl) {
   const query = `query ($shortUrl: String!) { link(by: {shortUrl: $shortUrl}) { id routing { query { mode only } endedUrl rules {
     id name targets { id name url share } when {
       country device os browser language referrer query { name value } weekly { timezone days from to } during { from to }
-      network visit bot } } } } }`;
+      network bot } } } } }`;
   const { link } = await request(query, { shortUrl });
   return { id: link.id, ...link.routing };
 }

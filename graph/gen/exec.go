@@ -1366,7 +1366,6 @@ type ComplexityRoot struct {
 		OS       func(childComplexity int) int
 		Query    func(childComplexity int) int
 		Referrer func(childComplexity int) int
-		Visit    func(childComplexity int) int
 		Weekly   func(childComplexity int) int
 	}
 
@@ -1393,7 +1392,6 @@ type ComplexityRoot struct {
 		Referrer       func(childComplexity int) int
 		TargetID       func(childComplexity int) int
 		UserAgent      func(childComplexity int) int
-		Visit          func(childComplexity int) int
 	}
 
 	Webhook struct {
@@ -7084,12 +7082,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.VisitCondition.Referrer(childComplexity), true
-	case "VisitCondition.visit":
-		if e.ComplexityRoot.VisitCondition.Visit == nil {
-			break
-		}
-
-		return e.ComplexityRoot.VisitCondition.Visit(childComplexity), true
 	case "VisitCondition.weekly":
 		if e.ComplexityRoot.VisitCondition.Weekly == nil {
 			break
@@ -7212,12 +7204,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.VisitSample.UserAgent(childComplexity), true
-	case "VisitSample.visit":
-		if e.ComplexityRoot.VisitSample.Visit == nil {
-			break
-		}
-
-		return e.ComplexityRoot.VisitSample.Visit(childComplexity), true
 
 	case "Webhook.createdAt":
 		if e.ComplexityRoot.Webhook.CreatedAt == nil {
@@ -11675,8 +11661,6 @@ type VisitCondition {
   weekly: WeeklySchedule
   "Networks of the visitor."
   network: [String!]
-  "Whether the visitor is new to this link on this UTC day."
-  visit: VisitKind
   "Whether the visit is automated."
   bot: Boolean
 }
@@ -11706,11 +11690,6 @@ input VisitConditionInput @oneOf {
   weekly: WeeklyScheduleInput
   "Addresses and networks in CIDR notation. Addresses of visitors are compared and not stored."
   network: [String!]
-  """
-  Whether the visitor is new to this link on this UTC day. Only visits whose routing evaluated a visit condition are remembered.
-  Never holds for bots and private visitors.
-  """
-  visit: VisitKind
   "Whether the visit is automated."
   bot: Boolean
 }
@@ -11787,14 +11766,6 @@ enum Weekday {
   SATURDAY
   "Sunday."
   SUNDAY
-}
-
-"Whether a visitor has followed the link before on this UTC day."
-enum VisitKind {
-  "The visitor's first redirect by the link on this day."
-  FIRST_TODAY
-  "A further redirect on this day."
-  RETURNING_TODAY
 }
 
 "How query parameters of the short URL reach the destination."
@@ -11902,8 +11873,6 @@ type VisitSample {
   path: String
   "The visitor's address."
   address: String
-  "Whether it is the visitor's first today."
-  visit: VisitKind
   "The target that a cookie remembers."
   targetId: ID
   "Whether the visitor sends DNT or Sec-GPC."
@@ -11930,8 +11899,6 @@ input VisitSampleInput {
   path: String
   "The visitor's IPv4 or IPv6 address."
   address: String
-  "Whether it is the visitor's first today."
-  visit: VisitKind
   "The target that a cookie remembers."
   targetId: ID
   "Whether the visitor sends DNT or Sec-GPC. Default: false."
@@ -12108,8 +12075,6 @@ type RoutingWarning {
 enum RoutingWarningCode {
   "This server has no country data, so country conditions see unknown values."
   COUNTRY_UNAVAILABLE
-  "This server has no Redis, so visit conditions do not hold."
-  VISITS_UNAVAILABLE
   "An earlier rule holds for every visit and always has an available target."
   UNREACHABLE_RULE
   "No visit has this name of a browser or operating system."
@@ -15552,8 +15517,6 @@ func (ec *executionContext) childFields_VisitCondition(ctx context.Context, fiel
 		return ec.fieldContext_VisitCondition_weekly(ctx, field)
 	case "network":
 		return ec.fieldContext_VisitCondition_network(ctx, field)
-	case "visit":
-		return ec.fieldContext_VisitCondition_visit(ctx, field)
 	case "bot":
 		return ec.fieldContext_VisitCondition_bot(ctx, field)
 	}
@@ -15600,8 +15563,6 @@ func (ec *executionContext) childFields_VisitSample(ctx context.Context, field g
 		return ec.fieldContext_VisitSample_path(ctx, field)
 	case "address":
 		return ec.fieldContext_VisitSample_address(ctx, field)
-	case "visit":
-		return ec.fieldContext_VisitSample_visit(ctx, field)
 	case "targetId":
 		return ec.fieldContext_VisitSample_targetId(ctx, field)
 	case "private":
@@ -40133,29 +40094,6 @@ func (ec *executionContext) fieldContext_VisitCondition_network(_ context.Contex
 	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, "String")
 }
 
-func (ec *executionContext) _VisitCondition_visit(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_VisitCondition_visit(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Visit, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *routing.VisitKind) graphql.Marshaler {
-			return ec.marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisitKind(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_VisitCondition_visit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitCondition", field, false, false, "VisitKind")
-}
-
 func (ec *executionContext) _VisitCondition_bot(ctx context.Context, field graphql.CollectedField, obj *routing.Condition) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -40545,29 +40483,6 @@ func (ec *executionContext) _VisitSample_address(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_VisitSample_address(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "String")
-}
-
-func (ec *executionContext) _VisitSample_visit(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_VisitSample_visit(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Visit, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *routing.VisitKind) graphql.Marshaler {
-			return ec.marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisitKind(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_VisitSample_visit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("VisitSample", field, false, false, "VisitKind")
 }
 
 func (ec *executionContext) _VisitSample_targetId(ctx context.Context, field graphql.CollectedField, obj *routing.Sample) (ret graphql.Marshaler) {
@@ -50338,7 +50253,7 @@ func (ec *executionContext) unmarshalInputVisitConditionInput(ctx context.Contex
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"country", "device", "os", "browser", "language", "referrer", "query", "during", "weekly", "network", "visit", "bot"}
+	fieldsInOrder := [...]string{"country", "device", "os", "browser", "language", "referrer", "query", "during", "weekly", "network", "bot"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -50415,13 +50330,6 @@ func (ec *executionContext) unmarshalInputVisitConditionInput(ctx context.Contex
 				return it, err
 			}
 			it.Network = data
-		case "visit":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("visit"))
-			data, err := ec.unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisitKind(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Visit = data
 		case "bot":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("bot"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
@@ -50457,7 +50365,7 @@ func (ec *executionContext) unmarshalInputVisitSampleInput(ctx context.Context, 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"at", "country", "userAgent", "acceptLanguage", "referrer", "query", "path", "address", "visit", "targetId", "private", "gatePassed"}
+	fieldsInOrder := [...]string{"at", "country", "userAgent", "acceptLanguage", "referrer", "query", "path", "address", "targetId", "private", "gatePassed"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -50520,13 +50428,6 @@ func (ec *executionContext) unmarshalInputVisitSampleInput(ctx context.Context, 
 				return it, err
 			}
 			it.Address = data
-		case "visit":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("visit"))
-			data, err := ec.unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisitKind(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Visit = data
 		case "targetId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("targetId"))
 			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
@@ -59633,11 +59534,6 @@ func (ec *executionContext) _VisitCondition(ctx context.Context, sel ast.Selecti
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
-		case "visit":
-			out.Values[i] = ec._VisitCondition_visit(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
 		case "bot":
 			out.Values[i] = ec._VisitCondition_bot(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -59776,11 +59672,6 @@ func (ec *executionContext) _VisitSample(ctx context.Context, sel ast.SelectionS
 			}
 		case "address":
 			out.Values[i] = ec._VisitSample_address(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "visit":
-			out.Values[i] = ec._VisitSample_visit(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -66166,25 +66057,6 @@ func (ec *executionContext) unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋl
 		}
 	}
 	return res, nil
-}
-
-func (ec *executionContext) unmarshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisitKind(ctx context.Context, v any) (*routing.VisitKind, error) {
-	if v == nil {
-		return nil, nil
-	}
-	tmp, err := limit.UnmarshalString(v)
-	res := routing.VisitKind(tmp)
-	return &res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalOVisitKind2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐVisitKind(ctx context.Context, sel ast.SelectionSet, v *routing.VisitKind) graphql.Marshaler {
-	if v == nil {
-		return graphql.Null
-	}
-	_ = sel
-	_ = ctx
-	res := limit.MarshalString(string(*v))
-	return res
 }
 
 func (ec *executionContext) unmarshalOVisitSampleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐSample(ctx context.Context, v any) (*routing.Sample, error) {

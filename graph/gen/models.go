@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
-
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/event/audit"
@@ -2142,11 +2141,7 @@ var AllErrorCode = []ErrorCode{
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken,
-		ErrorCodeCodeReserved, ErrorCodeExternalIDTaken, ErrorCodeCodeExhausted, ErrorCodeSlugTaken,
-		ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict,
-		ErrorCodeIdempotencyConflict, ErrorCodeExpired, ErrorCodeLastOwner, ErrorCodeAlreadyMember,
-		ErrorCodeDomainTaken, ErrorCodeForbidden, ErrorCodeUnavailable:
+	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeExternalIDTaken, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict, ErrorCodeIdempotencyConflict, ErrorCodeExpired, ErrorCodeLastOwner, ErrorCodeAlreadyMember, ErrorCodeDomainTaken, ErrorCodeForbidden, ErrorCodeUnavailable:
 		return true
 	}
 	return false

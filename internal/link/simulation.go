@@ -111,21 +111,23 @@ func (s *Store) exhaustedTargets(ctx context.Context, l *Link) (ids []string, er
 	return ids, err
 }
 
-// Warnings returns the parts of a link's routing that cannot have their effect on this server.
-func (s *Store) Warnings(ctx context.Context, l *Link, around check.WarningContext) ([]*check.Warning, error) {
+// Warnings returns the parts of a link's routing that cannot have their effect on this server,
+// which may know countries.
+func (s *Store) Warnings(ctx context.Context, l *Link, hasCountries bool) ([]*check.Warning, error) {
 	if l.Routing == nil {
 		return nil, nil
 	}
-	at := s.Address(l)
-	around.AtRoot = at.Slug == "" && at.Host == ""
-	around.IsBrowser, around.IsOS = visitor.IsBrowser, visitor.IsOS
 	var urls []string
 	for _, u := range l.Routing.URLs() {
 		urls = append(urls, u.URL)
 	}
-	var err error
-	if around.Own, err = s.Destinations.Circular(ctx, s.DB, urls...); err != nil {
+	own, err := s.Destinations.Circular(ctx, s.DB, urls...)
+	if err != nil {
 		return nil, err
 	}
-	return check.Warnings(l.Routing, &around), nil
+	at := s.Address(l)
+	return check.Warnings(l.Routing, &check.WarningContext{
+		HasCountries: hasCountries, AtRoot: at.Slug == "" && at.Host == "",
+		IsBrowser: visitor.IsBrowser, IsOS: visitor.IsOS, Own: own,
+	}), nil
 }

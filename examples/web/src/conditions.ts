@@ -24,7 +24,6 @@ const KINDS: Record<Kind, string> = {
   weekly: 'Times of the week',
   during: 'Span of time',
   network: 'Network',
-  visit: 'Visit of the day',
   bot: 'Bot',
 };
 
@@ -55,10 +54,6 @@ export function valueFields(condition: Condition, path: Path, set: Change): HTML
   if (condition.query) return queryFields(condition.query, at, query => set({ query }));
   if (condition.weekly) return weeklyFields(condition.weekly, at, weekly => set({ weekly }));
   if (condition.during) return duringFields(condition.during, at, during => set({ during }));
-  if (condition.visit) {
-    const choices = { FIRST_TODAY: 'First today', RETURNING_TODAY: 'Returning today' };
-    return selectField({ label: 'Visit', path: at, value: condition.visit, choices }, visit => set({ visit }));
-  }
   if (condition.bot !== undefined) {
     const choices = { true: 'Is a bot', false: 'Is not a bot' };
     const value = condition.bot ? 'true' : 'false';

@@ -90,8 +90,6 @@ export function newCondition(kind: Kind): Condition {
       const days = ['MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY', 'FRIDAY'] as const;
       return { weekly: { timezone: timeZone, days: [...days], from: '09:00', to: '17:00' } };
     }
-    case 'visit':
-      return { visit: 'FIRST_TODAY' };
     case 'bot':
       return { bot: true };
     default:

@@ -8,7 +8,6 @@ import type {
   RedirectOutcome,
   RedirectReason,
   RedirectStepKind,
-  VisitKind,
   VisitSampleInput,
 } from './gql/graphql';
 import { ExplainRedirect } from './operations';
@@ -96,7 +95,6 @@ export function readVisit(): VisitSampleInput {
     query: known('query')?.replace(/^\?/, '') ?? null,
     path: path && !path.startsWith('/') ? `/${path}` : path,
     address: known('address'),
-    visit: known('visit') as VisitKind | null,
     private: typed['private'] === 'on',
   };
 }

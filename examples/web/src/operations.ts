@@ -397,7 +397,6 @@ export const RoutingOfLink = graphql(`
       to
     }
     network
-    visit
     bot
   }
 `);

@@ -54,12 +54,12 @@ const (
 		rules { name enabled when { ...C } unless { ...C } targets { name url share maxClicks } stickiness }
 		query { mode only except } forwardPath utm { source medium campaign term content } pendingUrl endedUrl
 		card { title description imageUrl imageAlt } gate { hasPassword notice confirm } bots qrSources
-		tests { name status location visit { at country userAgent acceptLanguage referrer query path address visit
+		tests { name status location visit { at country userAgent acceptLanguage referrer query path address
 			targetId private gatePassed } } } `
 	// RoutingFragments are the fragments of RoutingSelection.
 	RoutingFragments = ` fragment C on VisitCondition { country device os browser language referrer query { name value }
 		during { from to }
-		weekly { timezone days from to } network visit bot }`
+		weekly { timezone days from to } network bot }`
 )
 
 // Settings are the settings of the workspace that the comparison depends on.

@@ -82,16 +82,6 @@ func tuned(options *redis.Options, pool int) *redis.Options {
 	return options
 }
 
-// Once returns a command that the client library does not send again if its connection ends or
-// refuses it: the server may have executed it. Pipelines that contain one are not sent again
-// either.
-func Once(cmd redis.Cmder) redis.Cmder { return once{cmd} }
-
-type once struct{ redis.Cmder }
-
-// NoRetry implements redis.Cmder.
-func (once) NoRetry() bool { return true }
-
 // LogTo sends the log of the client library, for all clients of the process, to log.
 func LogTo(log *slog.Logger) { redis.SetLogger(libraryLog{log}) }
 

@@ -102,7 +102,6 @@ func TestApply_RefusesBadInput(t *testing.T) {
 		rule(`"when": [{"language": ["d"]}]`):                                         "rules 0 when 0 language 0",
 		rule(`"when": [{"referrer": ["https://x.example"]}]`):                         "rules 0 when 0 referrer 0",
 		rule(`"when": [{"network": ["10.0.0.0/33"]}]`):                                "rules 0 when 0 network 0",
-		rule(`"when": [{"visit": "FIRST"}]`):                                          "rules 0 when 0 visit",
 		rule(`"when": [{"query": {"name": ""}}]`):                                     "rules 0 when 0 query name",
 		rule(`"when": [{"during": {}}]`):                                              "rules 0 when 0 during",
 		weekly("Mars/Base", `["MONDAY"]`, "09:00", "10:00"):                           "rules 0 when 0 weekly timezone",

@@ -19,7 +19,7 @@ func (c *checker) condition(k *routing.Condition) {
 	set := 0
 	for _, isSet := range []bool{
 		k.Country != nil, k.Device != nil, k.OS != nil, k.Browser != nil, k.Language != nil, k.Referrer != nil,
-		k.Query != nil, k.During != nil, k.Weekly != nil, k.Network != nil, k.Visit != nil, k.Bot != nil,
+		k.Query != nil, k.During != nil, k.Weekly != nil, k.Network != nil, k.Bot != nil,
 	} {
 		if isSet {
 			set++
@@ -43,8 +43,6 @@ func (c *checker) condition(k *routing.Condition) {
 		c.in("during", func() { c.during(k.During) })
 	case k.Weekly != nil:
 		c.in("weekly", func() { c.weekly(k.Weekly) })
-	case k.Visit != nil:
-		c.visit("visit", k.Visit)
 	}
 }
 
@@ -204,11 +202,5 @@ func (c *checker) weekly(w *routing.WeeklySchedule) {
 		c.in("to", func() { c.refuse("to must be a time from 00:00 to 24:00.") })
 	case from == to:
 		c.in("to", func() { c.refuse("to must differ from from. For whole days use 00:00 and 24:00.") })
-	}
-}
-
-func (c *checker) visit(name string, kind *routing.VisitKind) {
-	if kind != nil && *kind != routing.FirstToday && *kind != routing.ReturningToday {
-		c.in(name, func() { c.refuse("%s must be FIRST_TODAY or RETURNING_TODAY.", name) })
 	}
 }

@@ -47,6 +47,5 @@ func (c *checker) sample(s *routing.Sample) {
 	if s.PassesGate() {
 		s.GatePassed = nil
 	}
-	c.visit("visit", s.Visit)
 	c.bytes("targetId", s.TargetID, maxName)
 }

@@ -15,7 +15,6 @@ type WarningCode string
 // The kinds of warnings.
 const (
 	CountryUnavailable WarningCode = "COUNTRY_UNAVAILABLE"
-	VisitsUnavailable  WarningCode = "VISITS_UNAVAILABLE"
 	UnreachableRule    WarningCode = "UNREACHABLE_RULE"
 	UnknownValue       WarningCode = "UNKNOWN_VALUE"
 	PathNotForwarded   WarningCode = "PATH_NOT_FORWARDED"
@@ -32,9 +31,8 @@ type Warning struct {
 
 // WarningContext is what warnings depend on besides the routing.
 type WarningContext struct {
-	// HasCountries and HasVisits mean that the server knows countries, and the first visits of a
-	// day.
-	HasCountries, HasVisits bool
+	// HasCountries means that the server knows countries.
+	HasCountries bool
 	// AtRoot means that the short URL is at the root of the instance.
 	AtRoot bool
 	// IsBrowser and IsOS report whether visits can have the name.
@@ -91,12 +89,9 @@ func alwaysDecides(r *routing.Rule) bool {
 
 // warn reports the values that no visit has.
 func warn(k *routing.Condition, s *WarningContext, add func(code WarningCode, message string, below ...string)) {
-	switch {
-	case k.Country != nil && !s.HasCountries:
+	if k.Country != nil && !s.HasCountries {
 		add(CountryUnavailable, "This server does not know countries: the country of every visit is unknown.",
 			"country")
-	case k.Visit != nil && !s.HasVisits:
-		add(VisitsUnavailable, "This server has no Redis, so no visit is known to be the first of its day.", "visit")
 	}
 	for i, name := range k.OS {
 		if name != "" && !s.IsOS(name) {

@@ -103,14 +103,10 @@ type Explanation struct {
 }
 
 // Decision explains the answer to a request, with each step up to the one that decides. It needs no
-// fact: visits whose kind is not set are neither first nor returning, and of a draw without a seed
-// the candidate with the largest share is returned.
+// fact: of a draw without a seed, the candidate with the largest share is returned.
 func Decision(p *routing.Program, r *routing.Request) *Explanation {
 	request := *r
 	request.AssumeGrants = true
-	if request.VisitKind == "" {
-		request.VisitKind = routing.NoKind
-	}
 	if len(r.Visit.Languages) > 0 {
 		request.Visit.Language = r.Visit.Languages[0]
 	}
@@ -261,11 +257,6 @@ func reading(condition string, r *routing.Request) string {
 		return known("the referrer", v.Referrer)
 	case "during", "weekly":
 		return "the time is " + r.Now.UTC().Format("2006-01-02T15:04:05Z")
-	case "visit":
-		if r.VisitKind == routing.NoKind || r.Visit.Bot || r.Visit.Private {
-			return "it is not known whether the visit is the first of the day"
-		}
-		return "the visit is " + string(r.VisitKind)
 	case "query":
 		return "the query is " + strconv.Quote(r.Query)
 	}

@@ -27,7 +27,6 @@ func Request(s *routing.Sample, base routing.Request, r *routing.Routing, read R
 		base.Gate = routing.GatePassed
 	}
 	base.Query, base.Path = optional.Value(s.Query), optional.Value(s.Path)
-	base.VisitKind = optional.Or(s.Visit, routing.NoKind)
 	if rule := ruleOf(r, optional.Value(s.TargetID)); rule != "" {
 		base.Cookies = []string{routing.CookieName(rule) + "=" + *s.TargetID}
 	}

@@ -1,9 +1,7 @@
 package routing
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -29,8 +27,7 @@ const (
 	hasLanguages
 )
 
-// The kinds of conditions, in the order of their evaluation in a rule: the cheap ones first, and
-// the one that needs a network call last.
+// The kinds of conditions.
 const (
 	onBot byte = iota
 	onCountry
@@ -43,14 +40,13 @@ const (
 	onQuery
 	onNetwork
 	onWeekly
-	onVisit
+	onUnknown
 )
 
 // conditionNames are the names of the kinds in the GraphQL schema.
 var conditionNames = [...]string{
 	onBot: "bot", onCountry: "country", onDevice: "device", onOS: "os", onBrowser: "browser", onLanguage: "language",
 	onReferrer: "referrer", onDuring: "during", onQuery: "query", onNetwork: "network", onWeekly: "weekly",
-	onVisit: "visit",
 }
 
 // The kinds of stickiness as bytes.
@@ -119,7 +115,7 @@ func (r *Routing) flags() (flags byte) {
 				flags |= hasCappedTarget
 			}
 		}
-		for _, k := range slices.Concat(rule.When, rule.Unless) {
+		for _, k := range rule.conditions() {
 			if k.Language != nil {
 				flags |= hasLanguages
 			}
@@ -154,25 +150,13 @@ func appendAll(b []byte, texts []string) []byte {
 	return b
 }
 
-// condition is a condition with its place in the rule.
-type condition struct {
-	*Condition
-	kind, index byte
-	isUnless    bool
-}
-
 func appendRule(b []byte, index int, r *Rule) []byte {
 	b = append(b, byte(index), stickinessByte(r.Stickiness))
 	b = AppendText(b, r.ID)
-	conditions := make([]condition, 0, len(r.When)+len(r.Unless))
-	for i, k := range slices.Concat(r.When, r.Unless) {
-		conditions = append(conditions, condition{k, k.kind(), byte(i), i >= len(r.When)})
-	}
-	slices.SortStableFunc(conditions, func(a, b condition) int { return cmp.Compare(a.kind, b.kind) })
-	b = append(b, byte(len(conditions)))
-	for _, k := range conditions {
-		b = append(b, k.kind, k.index, boolByte(k.isUnless))
-		b = AppendText(b, string(appendCondition(nil, k.Condition)))
+	b = append(b, byte(len(r.When)+len(r.Unless)))
+	for i, k := range r.conditions() {
+		b = append(b, k.kind(), boolByte(i >= len(r.When)))
+		b = AppendText(b, string(appendCondition(nil, k)))
 	}
 	b = append(b, byte(len(r.Targets)))
 	for _, t := range r.Targets {
@@ -202,7 +186,8 @@ func boolByte(b bool) byte {
 	return 0
 }
 
-// kind returns the kind of the field that is not nil.
+// kind returns the kind of the field that is not nil; onUnknown if a stored condition has another
+// field.
 func (k *Condition) kind() byte {
 	switch {
 	case k.Bot != nil:
@@ -228,7 +213,7 @@ func (k *Condition) kind() byte {
 	case k.Weekly != nil:
 		return onWeekly
 	}
-	return onVisit
+	return onUnknown
 }
 
 func appendCondition(b []byte, k *Condition) []byte {
@@ -250,8 +235,6 @@ func appendCondition(b []byte, k *Condition) []byte {
 		return appendNetworks(b, k.Network)
 	case onWeekly:
 		return appendWeekly(b, k.Weekly)
-	case onVisit:
-		return append(b, boolByte(*k.Visit == FirstToday))
 	}
 	for _, values := range [][]string{k.Country, k.Device, k.OS, k.Browser, k.Referrer} {
 		b = appendAll(b, values)

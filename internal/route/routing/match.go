@@ -29,63 +29,32 @@ type Visit struct {
 	Agent   string
 }
 
-// match is whether a condition holds.
-type match byte
-
-const (
-	noMatch match = iota
-	matched
-	undetermined // until the request has the kind of the visit
-)
-
-func matchOf(holds bool) match {
-	if holds {
-		return matched
-	}
-	return noMatch
-}
-
 // matches reports whether a condition holds. The language is the form of the one that decides.
-func matches(kind byte, values FlatReader, r *Request, language string) match {
+func matches(kind byte, values FlatReader, r *Request, language string) bool {
 	switch kind {
 	case onBot:
-		return matchOf((values.Byte() == 1) == r.Visit.Bot)
+		return (values.Byte() == 1) == r.Visit.Bot
 	case onCountry:
-		return matchOf(hasFold(values, r.Visit.Country))
+		return hasFold(values, r.Visit.Country)
 	case onDevice:
-		return matchOf(hasFold(values, r.Visit.Device))
+		return hasFold(values, r.Visit.Device)
 	case onOS:
-		return matchOf(hasFold(values, r.Visit.OS))
+		return hasFold(values, r.Visit.OS)
 	case onBrowser:
-		return matchOf(hasFold(values, r.Visit.Browser))
+		return hasFold(values, r.Visit.Browser)
 	case onLanguage:
-		return matchOf(hasLanguage(values, language))
+		return hasLanguage(values, language)
 	case onReferrer:
-		return matchOf(hasHost(values, r.Visit.Referrer))
+		return hasHost(values, r.Visit.Referrer)
 	case onDuring:
 		at := r.Now.UnixMicro()
-		return matchOf(at >= int64(values.Number(8)) && at < int64(values.Number(8)))
+		return at >= int64(values.Number(8)) && at < int64(values.Number(8))
 	case onQuery:
-		return matchOf(hasParameter(r.Query, values.Text(), values.Byte() == 1, values.Text()))
+		return hasParameter(r.Query, values.Text(), values.Byte() == 1, values.Text())
 	case onNetwork:
-		return matchOf(networkHas(values, r.Visit.Address))
-	case onWeekly:
-		return matchOf(isOpen(values, r.Now))
+		return networkHas(values, r.Visit.Address)
 	}
-	return matchesVisit(values.Byte() == 1, r)
-}
-
-// matchesVisit reports whether the visit is the first of its visitor on this day, or a further one.
-// It is undetermined until the request has the kind of the visit. For bots, private visitors and
-// HEAD it is neither.
-func matchesVisit(wantsFirst bool, r *Request) match {
-	switch {
-	case r.Head || r.Visit.Bot || r.Visit.Private || r.VisitKind == NoKind:
-		return noMatch
-	case r.VisitKind == "":
-		return undetermined
-	}
-	return matchOf((r.VisitKind == FirstToday) == wantsFirst)
+	return isOpen(values, r.Now)
 }
 
 // hasFold reports whether a list has the text, ignoring case.

@@ -106,15 +106,10 @@ type Request struct {
 	// Failed means that a dependency was unavailable.
 	Failed bool
 
-	// VisitKind is set when a decision needs it.
-	VisitKind VisitKind
 	// Granted is the capped target that a grant was taken of; Unavailable are those without grants.
 	Granted          string
 	ExhaustedTargets []string
 }
-
-// NoKind is the kind of visits that are neither first nor returning, or unknown.
-const NoKind VisitKind = "NONE"
 
 // Refused reports whether a fact forbids the redirect.
 func (r *Request) Refused() bool { return r.Exhausted || r.OverQuota || r.Throttled > 0 || r.Failed }
@@ -170,8 +165,6 @@ type Need byte
 const (
 	// NeedNone means that the decision is final.
 	NeedNone Need = iota
-	// NeedVisitKind is whether the visit is the first of its visitor on this day.
-	NeedVisitKind
 	// NeedGrant is one of the clicks of the target.
 	NeedGrant
 	// NeedExhausted is whether the link has reached its MaxClicks: an exhausted link shows no form.
@@ -193,10 +186,8 @@ type Decision struct {
 	Source string
 	// SetsCookie means that the response sets a cookie, which remembers the target of the rule.
 	SetsCookie bool
-	// Needs names a missing fact, without which the decision is not final. For NeedGrant, MaxClicks
-	// is the limit of the target.
-	Needs     Need
-	MaxClicks int64
+	// Needs names a missing fact, without which the decision is not final.
+	Needs Need
 	// Reason is why it is this answer; empty for failures and rates.
 	Reason Reason
 }

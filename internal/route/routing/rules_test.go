@@ -2,10 +2,13 @@ package routing
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // program returns the program of an active link to https://example.com/own with a routing, which
@@ -95,17 +98,6 @@ func TestDecide_ConditionsHold(t *testing.T) {
 			func(r *Request) { r.Visit.Address = netip.Addr{} }, false},
 		"bot":    {Condition{Bot: new(true)}, func(r *Request) { r.Visit.Bot = true }, true},
 		"no bot": {Condition{Bot: new(true)}, nil, false},
-		"first":  {Condition{Visit: new(FirstToday)}, func(r *Request) { r.VisitKind = FirstToday }, true},
-		"not returning": {Condition{Visit: new(ReturningToday)},
-			func(r *Request) { r.VisitKind = FirstToday }, false},
-		"returning": {Condition{Visit: new(ReturningToday)},
-			func(r *Request) { r.VisitKind = ReturningToday }, true},
-		"neither": {Condition{Visit: new(ReturningToday)}, func(r *Request) { r.VisitKind = NoKind },
-			false},
-		"first, HEAD": {Condition{Visit: new(FirstToday)}, func(r *Request) { r.Head = true }, false},
-		"first, bot":  {Condition{Visit: new(FirstToday)}, func(r *Request) { r.Visit.Bot = true }, false},
-		"first, private": {Condition{Visit: new(FirstToday)}, func(r *Request) { r.Visit.Private = true },
-			false},
 		"country that is a pair": {Condition{Country: []string{"GB"}}, func(r *Request) { r.Visit.Country = "gb" },
 			true},
 	} {
@@ -129,17 +121,12 @@ func TestDecide_TriesRulesInOrder(t *testing.T) {
 	disabled, capped := toTarget("https://example.com/disabled"), toTarget("https://example.com/capped")
 	disabled.Enabled = new(false)
 	capped.Targets[0].MaxClicks = new(int64(5))
-	first := toTarget("https://example.com/first", &Condition{Visit: new(FirstToday)})
-	r := &Routing{Rules: []*Rule{disabled, first, capped, {Targets: []*Target{{}}}}}
+	german := toTarget("https://example.com/de", &Condition{Country: []string{"DE"}})
+	r := &Routing{Rules: []*Rule{disabled, german, capped, {Targets: []*Target{{}}}}}
 	p := program(r)
 	request := Request{Now: noon}
 	d := Decide(p, &request)
-	if d.Needs != NeedVisitKind || d.Location != "" {
-		t.Fatalf("%+v, want the kind of the visit", d)
-	}
-	request.VisitKind = ReturningToday
-	d = Decide(p, &request)
-	if d.Needs != NeedGrant || d.Target != capped.Targets[0].ID || d.MaxClicks != 5 || d.Location != "" {
+	if d.Needs != NeedGrant || d.Target != capped.Targets[0].ID || d.Location != "" {
 		t.Fatalf("%+v, want a grant", d)
 	}
 	granted := request
@@ -153,6 +140,19 @@ func TestDecide_TriesRulesInOrder(t *testing.T) {
 	}
 	if d := Decide(p, &Request{Now: noon, Head: true}); d.Location != "" || d.Needs != NeedNone || d.Target == "" {
 		t.Errorf("HEAD learns the location of a capped link: %+v", d)
+	}
+}
+
+// TestDecide_SkipsUnknownConditions decodes rules as they are stored.
+func TestDecide_SkipsUnknownConditions(t *testing.T) {
+	t.Parallel()
+	for _, list := range []string{"when", "unless"} {
+		r := &Routing{}
+		text := `{"rules": [{"targets": [{"url": "https://example.com/rule"}], "` + list + `": [{"moon": "FULL"}]}]}`
+		must.NoError(t, json.Unmarshal([]byte(text), r))
+		if d := Decide(program(r), &Request{Now: noon}); d.Location != "https://example.com/own" {
+			t.Errorf("%s: %+v", list, d)
+		}
 	}
 }
 

@@ -23,15 +23,7 @@ func (p *Program) route(r *Request, t *Trace) Decision {
 		t.Language, t.RuleCount = language.tag, int(count)
 	}
 	for len(rules) > 0 {
-		rule := FlatReader(rules.Text())
-		chosen, ok := p.try(rule, r, language.form, t)
-		if chosen.needs != NeedNone {
-			return Decision{
-				Status: p.redirectStatus(r), Needs: chosen.needs, Rule: chosen.rule, Target: chosen.target,
-				MaxClicks: chosen.maxClicks,
-			}
-		}
-		if ok {
+		if chosen, ok := p.try(FlatReader(rules.Text()), r, language.form, t); ok {
 			c = chosen
 			break
 		}
@@ -43,10 +35,10 @@ func (p *Program) route(r *Request, t *Trace) Decision {
 	}
 	d := Decision{
 		Status: p.redirectStatus(r), Rule: c.rule, Target: c.target, Source: source, SetsCookie: c.setsCookie,
-		Reason: c.reason,
+		Needs: c.needs, Reason: c.reason,
 	}
 	t.locate(&f, query, path)
-	if !p.hidesDestination(r) {
+	if c.needs == NeedNone && !p.hidesDestination(r) {
 		d.Location = f.form(c.url, query, path)
 	}
 	return d
@@ -60,29 +52,23 @@ func (f *forwarding) form(destination, query, path string) string {
 	return f.Location(destination, f.added, query, path)
 }
 
-// choice is a target of a rule, or a fact that the choice depends on.
+// choice is a target of a rule, and a fact that the choice depends on.
 type choice struct {
 	rule, target, url string
-	maxClicks         int64
 	setsCookie        bool
 	needs             Need
 	reason            Reason
 }
 
 // try returns the target of a compiled rule; ok is false if the rule does not hold or has no
-// available target. If a fact is missing, c.needs names it.
+// available target.
 func (p *Program) try(rule FlatReader, r *Request, language string, t *Trace) (c choice, ok bool) {
 	index, stickiness, id := readRule(&rule)
 	c.rule, c.reason = id, ByRule
 	t.start(index)
-	for range rule.Byte() {
-		k := readCondition(&rule)
-		switch matches(k.kind, k.values, r, language) {
-		case undetermined:
-			c.needs = NeedVisitKind
-			return c, false
-		case matchOf(k.isUnless):
-			t.fail(&k)
+	for i := range rule.Byte() {
+		if k := readCondition(&rule); matches(k.kind, k.values, r, language) == k.isUnless {
+			t.fail(&k, int(i))
 			return c, false
 		}
 	}
@@ -97,13 +83,13 @@ func readRule(r *FlatReader) (index int, stickiness byte, id string) {
 
 // ruleCondition is a condition of a compiled rule.
 type ruleCondition struct {
-	kind, position byte
-	isUnless       bool
-	values         FlatReader
+	kind     byte
+	isUnless bool
+	values   FlatReader
 }
 
 func readCondition(r *FlatReader) (k ruleCondition) {
-	k.kind, k.position, k.isUnless = r.Byte(), r.Byte(), r.Byte() == 1
+	k.kind, k.isUnless = r.Byte(), r.Byte() == 1
 	k.values = FlatReader(r.Text())
 	return k
 }
@@ -143,10 +129,9 @@ func (p *Program) choose(c choice, stickiness byte, targets FlatReader, r *Reque
 		return c, false
 	}
 	t.choose(position, isCertain, targets, p, r)
-	c.target, c.url, c.maxClicks = chosen.id, chosen.destination(p), chosen.maxClicks
-	if c.maxClicks != 0 && c.target != r.Granted && !r.Head && !r.AssumeGrants {
+	c.target, c.url = chosen.id, chosen.destination(p)
+	if chosen.maxClicks != 0 && c.target != r.Granted && !r.Head && !r.AssumeGrants {
 		c.needs = NeedGrant
-		return c, false
 	}
 	c.setsCookie = stickiness == drawByCookie && !r.Head && !r.Visit.Bot && !r.Visit.Private
 	return c, true

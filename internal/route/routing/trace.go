@@ -48,10 +48,10 @@ func (t *Trace) start(index int) {
 }
 
 // fail records the condition that does not hold.
-func (t *Trace) fail(k *ruleCondition) {
+func (t *Trace) fail(k *ruleCondition, position int) {
 	if t != nil {
 		rule := &t.Rules[len(t.Rules)-1]
-		rule.Failed, rule.FailedIndex, rule.IsUnless = conditionNames[k.kind], int(k.position), k.isUnless
+		rule.Failed, rule.FailedIndex, rule.IsUnless = conditionNames[k.kind], position, k.isUnless
 	}
 }
 

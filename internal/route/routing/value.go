@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -84,9 +85,8 @@ type Condition struct {
 	During   *Period         `json:"during,omitzero"`
 	Weekly   *WeeklySchedule `json:"weekly,omitzero"`
 	// Network are addresses and networks in CIDR notation.
-	Network []string   `json:"network,omitzero"`
-	Visit   *VisitKind `json:"visit,omitzero"`
-	Bot     *bool      `json:"bot,omitzero"`
+	Network []string `json:"network,omitzero"`
+	Bot     *bool    `json:"bot,omitzero"`
 }
 
 // QueryCondition is a parameter of the short URL, decoded. A nil value means any.
@@ -112,15 +112,6 @@ type WeeklySchedule struct {
 
 // Weekday is the name of a day: MONDAY.
 type Weekday string
-
-// VisitKind is whether a visitor has followed the link before on this UTC day.
-type VisitKind string
-
-// The kinds of visits. A visit of unknown kind is neither.
-const (
-	FirstToday     VisitKind = "FIRST_TODAY"
-	ReturningToday VisitKind = "RETURNING_TODAY"
-)
 
 // UTM are campaign parameters. Nil values are not added.
 type UTM struct {
@@ -170,8 +161,7 @@ type Sample struct {
 	Query *string `json:"query,omitempty"`
 	Path  *string `json:"path,omitempty"`
 	// Address is an IPv4 or IPv6 address.
-	Address *string    `json:"address,omitempty"`
-	Visit   *VisitKind `json:"visit,omitempty"`
+	Address *string `json:"address,omitempty"`
 	// TargetID is the target that a cookie remembers.
 	TargetID *string `json:"targetId,omitempty"`
 	// Private means that the visitor sends DNT or Sec-GPC.
@@ -235,8 +225,15 @@ func (m Mode) isOff() bool { return m != Add && m != Replace }
 
 func (p BotPolicy) isDefault() bool { return p == "" || p == RedirectBots }
 
-// isEnabled reports whether the rule is evaluated.
-func (r *Rule) isEnabled() bool { return r.Enabled == nil || *r.Enabled }
+// conditions returns the conditions of When, and then those of Unless.
+func (r *Rule) conditions() []*Condition { return slices.Concat(r.When, r.Unless) }
+
+// isEnabled reports whether the rule is evaluated. One with a condition of an unknown kind is not:
+// without the condition, it would hold for more visits.
+func (r *Rule) isEnabled() bool {
+	isUnknown := func(k *Condition) bool { return k.kind() == onUnknown }
+	return optional.Or(r.Enabled, true) && !slices.ContainsFunc(r.conditions(), isUnknown)
+}
 
 // share returns the share of the target.
 func (t *Target) share() int {

@@ -4,7 +4,6 @@
 package redirect
 
 import (
-	"context"
 	"log/slog"
 	"math"
 	"net/http"
@@ -47,10 +46,8 @@ type Handler struct {
 	// LinkRate limits the visits of one link by an address network, UnknownCodes the requests of a
 	// network for codes without a link. Nil limits nothing.
 	LinkRate, UnknownCodes *admission.Limiter
-	// DrawKey distinguishes visitors in draws, see routing.DrawKey. FirstVisits may be nil: then no
-	// visit is known to be the first of its day.
-	DrawKey     []byte
-	FirstVisits FirstVisits
+	// DrawKey distinguishes visitors in draws, see routing.DrawKey.
+	DrawKey []byte
 	// Gates lets visitors pass gates.
 	Gates Gates
 	// IsHTTPS means that visitors reach the instance by https.
@@ -64,13 +61,6 @@ type Handler struct {
 
 	undecided undecided
 	answers   [len(statuses)]atomic.Int64
-}
-
-// FirstVisits is what this package needs of package firstvisit.
-type FirstVisits interface {
-	// Mark records a visit, and reports whether it is the visitor's first recorded visit of the
-	// link on that UTC day.
-	Mark(ctx context.Context, linkID string, visitor int64, at time.Time) (bool, error)
 }
 
 // Serve answers a request by GET, HEAD, POST, PUT, PATCH or DELETE: it resolves the address,

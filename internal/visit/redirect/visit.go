@@ -148,7 +148,7 @@ func (v *visit) consume(answer routing.Decision) (routing.Decision, error) {
 	return answer, err
 }
 
-// follow consumes one monthly hit and one of the link's own clicks, obtains the facts that the
+// follow consumes one monthly hit and one of the link's own clicks, takes the grant that the
 // decision depends on, and records the click. The hit comes first, because it is taken from memory:
 // a visitor who is refused takes no grant, which would have to return to the database. A unit that
 // was consumed for a visitor who does not receive the destination is released.
@@ -224,48 +224,23 @@ func (v *visit) checkExhausted(reason error) (err error) {
 	return reason
 }
 
-// settle obtains the facts that a decision depends on, one after the other, until it is final. A
-// grant is the last one, so at most one is held.
+// settle takes a grant if the decision depends on one: of each target that rules choose, until one
+// has a grant left. Then the decision is final.
 func (v *visit) settle(answer routing.Decision) (grant hitquota.Grant, _ routing.Decision, err error) {
-	for answer.Needs != routing.NeedNone {
-		switch answer.Needs {
-		case routing.NeedVisitKind:
-			v.request.VisitKind = v.visitKind()
-		case routing.NeedGrant:
-			var ok bool
-			grant, ok, err = v.Quotas.Grant(v.http.Context(), answer.Target)
-			switch {
-			case err != nil:
-				return grant, answer, err
-			case ok:
-				v.request.Granted = answer.Target
-			default:
-				v.request.ExhaustedTargets = append(v.request.ExhaustedTargets, answer.Target)
-			}
+	for answer.Needs == routing.NeedGrant {
+		var ok bool
+		grant, ok, err = v.Quotas.Grant(v.http.Context(), answer.Target)
+		switch {
+		case err != nil:
+			return grant, answer, err
+		case ok:
+			v.request.Granted = answer.Target
+		default:
+			v.request.ExhaustedTargets = append(v.request.ExhaustedTargets, answer.Target)
 		}
 		answer = v.decide()
 	}
 	return grant, answer, nil
-}
-
-// visitKind finds out whether the visit is the first of its visitor on this day.
-func (v *visit) visitKind() routing.VisitKind {
-	if v.FirstVisits == nil {
-		return routing.NoKind
-	}
-	number := v.visitor()
-	if number == 0 {
-		return routing.NoKind
-	}
-	isFirst, err := v.FirstVisits.Mark(v.http.Context(), v.target.LinkID, number, v.request.Now)
-	switch {
-	case err != nil:
-		v.Log.WarnContext(v.http.Context(), "recording a first visit failed", "error", err)
-		return routing.NoKind
-	case isFirst:
-		return routing.FirstToday
-	}
-	return routing.ReturningToday
 }
 
 // takeGrant consumes one of the remaining clicks of a link with MaxClicks. Other links need no
