@@ -124,7 +124,7 @@ func (c *Config) eventsOf(
 }
 
 func (r *eventResolver) ActorID(_ context.Context, e *workspace.LoggedEvent) (*string, error) {
-	if e.ShowsActor || e.In.May(workspace.ReadAudit) {
+	if e.In.May(workspace.ReadAudit) {
 		return optional.Of(e.Event.ActorID), nil
 	}
 	return visibleActor(e.In, e.ActorID), nil

@@ -28,7 +28,7 @@ type Config struct {
 	// Writers tracks callers that wrote recently, so that the others may read from a replica; nil
 	// without a replica.
 	Writers *consistency.Writers
-	// Dispatcher sends tests and repeats deliveries; NewRenderer does without it.
+	// Dispatcher sends tests and repeats deliveries.
 	Dispatcher *dispatch.Dispatcher
 	// HasCountries means that the server knows the countries of visitors.
 	HasCountries bool
@@ -46,7 +46,6 @@ type resolver struct {
 	// cost is the budget of a caller's operations.
 	cost     transport.Budget
 	platform platformCache
-	renderer *Renderer
 }
 
 type (
@@ -86,7 +85,7 @@ type (
 
 // New returns the handler of GraphQL operations.
 func New(c Config) *transport.Handler {
-	r := &resolver{Config: c, cost: c.budget("cost", c.CostRate), renderer: NewRenderer(c)}
+	r := &resolver{Config: c, cost: c.budget("cost", c.CostRate)}
 	t := c.Config
 	t.Schema = newSchema(r)
 	t.Extensions = []graphql.HandlerExtension{extension{r}}

@@ -56,7 +56,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		RequestRate: 1 << 40, CostRate: 1 << 40,
 	}
 	c.Dispatcher = dispatch.New(dispatch.Config{
-		Store: c.Webhooks, Client: http.DefaultClient, Workspaces: c.Workspaces, Renderer: NewRenderer(c),
+		Store: c.Webhooks, Client: http.DefaultClient, Workspaces: c.Workspaces, Links: c.Links,
 		Limits: c.Limits, Log: log,
 	})
 	for _, option := range options {

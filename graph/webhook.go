@@ -21,24 +21,11 @@ func (r *mutationResolver) CreateWebhook(
 	if err != nil {
 		return nil, err
 	}
-	change := webhook.Change{
+	w, secret, err := r.Webhooks.Create(ctx, m, webhook.Change{
 		Name: optional.Set(in.Name), URL: optional.Set(in.URL), Types: optional.Set(in.Types),
 		Tags: optional.Set(in.Tags),
-	}
-	if change.Selection, err = r.selection(in.Selection); err != nil {
-		return nil, err
-	}
-	w, secret, err := r.Webhooks.Create(ctx, m, change)
+	})
 	return &gen.CreateWebhookPayload{Webhook: w, Secret: optional.Of(secret)}, err
-}
-
-// selection checks a selection; nil is the default.
-func (r *mutationResolver) selection(text *string) (optional.Edit[webhook.Selection], error) {
-	if text == nil {
-		return optional.Set(webhook.Selection{}), nil
-	}
-	needsStats, err := r.renderer.Check(*text)
-	return optional.Set(webhook.Selection{Text: text, NeedsStats: needsStats}), err
 }
 
 func (r *mutationResolver) UpdateWebhook(
@@ -53,12 +40,6 @@ func (r *mutationResolver) UpdateWebhook(
 	}
 	if in.Tags.IsSet() {
 		change.Tags = optional.Set(in.Tags.Value())
-	}
-	if in.Selection.IsSet() {
-		var err error
-		if change.Selection, err = r.selection(in.Selection.Value()); err != nil {
-			return nil, err
-		}
 	}
 	update := func(ctx context.Context, m workspace.Membership, webhookID string) (*webhook.Webhook, error) {
 		return r.Webhooks.Update(ctx, m, webhookID, change)

@@ -19,6 +19,10 @@ import (
 const withoutOutages = `DROP INDEX click_logs_by_report; ALTER TABLE click_logs DROP COLUMN _alive_at;
 	ALTER TABLE click_logs DROP COLUMN _has_redis; ALTER TABLE click_totals DROP COLUMN _outage;`
 
+// withSelections gives webhooks selections of their data.
+const withSelections = `ALTER TABLE webhooks ADD COLUMN selection TEXT;
+	ALTER TABLE webhooks ADD COLUMN selection_error TEXT; ALTER TABLE webhooks ADD COLUMN needs_stats INTEGER;`
+
 // reverted are the statements that bring the base back to the migrations in adopted.txt.
 var reverted = map[db.Kind]string{
 	db.SQLite: `ALTER TABLE link_origins DROP COLUMN operation_id; ALTER TABLE link_origins DROP COLUMN previous_hash;
@@ -29,8 +33,9 @@ var reverted = map[db.Kind]string{
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;
 		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;` +
-		withArchivedAt("TEXT") + withoutOutages + withLastStep,
-	db.Postgres: withArchivedAt("TIMESTAMPTZ") + withoutOutages + `ALTER TABLE link_origins DROP COLUMN operation_id;
+		withArchivedAt("TEXT") + withoutOutages + withSelections + withLastStep,
+	db.Postgres: withArchivedAt("TIMESTAMPTZ") + withoutOutages + withSelections + `
+		ALTER TABLE link_origins DROP COLUMN operation_id;
 		ALTER TABLE link_origins DROP COLUMN previous_hash;
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;

@@ -286,18 +286,15 @@ func (a *app) wire() error {
 			return fmt.Errorf("LINKFORGE_DOCUMENTS: %w", err)
 		}
 	}
-	endpoint := a.graphConfig(documents)
 	a.dispatcher = dispatch.New(dispatch.Config{
 		Store: a.Webhooks,
 		Client: outbound.NewClient(
 			dispatch.ClientConfig(outbound.Config{Allow: outbound.PublicOr(a.config.OutboundAllow)})),
-		Workspaces: a.Workspaces, Renderer: graph.NewRenderer(endpoint),
-		Mail: mail.ToOthers{Mailer: a.mailer}, Limits: a.Limits, Log: a.log,
+		Workspaces: a.Workspaces, Links: a.Links, Mail: mail.ToOthers{Mailer: a.mailer}, Limits: a.Limits, Log: a.log,
 	})
 	a.Feed.Subscribe(a.dispatcher.Follow)
 	a.Feed.Subscribe(a.tasks.Follow)
-	endpoint.Dispatcher = a.dispatcher
-	a.endpoint = graph.New(endpoint)
+	a.endpoint = graph.New(a.graphConfig(documents))
 	return nil
 }
 
@@ -335,6 +332,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 		Stores:       a.Stores,
 		Codes:        a.codes,
 		Writers:      a.writers(),
+		Dispatcher:   a.dispatcher,
 		HasCountries: a.countries != nil,
 		HitQuota:     a.config.HitQuota,
 		Meter:        ratelimit.NewMeter(a.Limits, a.now),

@@ -29,10 +29,10 @@ var toLoopback = []string{"LINKFORGE_ENV=development", "LINKFORGE_OUTBOUND_ALLOW
 // sink is a receiver of webhooks on all loopback addresses. It does not respond at /silent.
 type sink struct {
 	port int
-	got  sync.Map // the numbers in the URLs of created links
+	got  sync.Map // the numbers in the external ids of created links
 }
 
-var hookedURL = regexp.MustCompile(`hooked/(\d+)`)
+var hookedID = regexp.MustCompile(`hooked/(\d+)`)
 
 func newSink(t *testing.T) *sink {
 	t.Helper()
@@ -44,7 +44,7 @@ func newSink(t *testing.T) *sink {
 			return
 		}
 		body, _ := io.ReadAll(q.Body)
-		for _, found := range hookedURL.FindAllSubmatch(body, -1) {
+		for _, found := range hookedID.FindAllSubmatch(body, -1) {
 			r.got.Store(string(found[1]), true)
 		}
 	}))
@@ -67,12 +67,11 @@ func (r *sink) url(host, path string) string {
 func (s *scene) receiveEvents(t *testing.T) *sink {
 	t.Helper()
 	r := newSink(t)
-	s.victim.hook(t, r.url("127.0.0.1", "victim"), map[string]any{"selection": "{ link { originalUrl } }"},
-		"LINK_CREATED")
+	s.victim.hook(t, r.url("127.0.0.1", "victim"), nil, "LINK_CREATED")
 	var created atomic.Int64
 	s.more = map[string]work{"webhook": {time.Second, func() error {
 		n := fmt.Sprint(created.Add(1))
-		if _, err := s.victim.create("https://example.com/hooked/" + n); err != nil {
+		if _, err := s.victim.create("https://example.com/"+n, "externalId", "hooked/"+n); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -148,7 +147,8 @@ func ownSlowReceivers(t *testing.T, s *scene) attack {
 		workers: 1,
 		strike: func(ctx context.Context, _ int) (answer, error) {
 			_ = poll.Wait(ctx, 200*time.Millisecond)
-			_, err := s.victim.create(fmt.Sprint("https://example.com/hooked/", first+n.Add(1)))
+			i := fmt.Sprint(first + n.Add(1))
+			_, err := s.victim.create("https://example.com/"+i, "externalId", "hooked/"+i)
 			return answer{status: http.StatusOK, header: http.Header{}}, err
 		},
 		check: func(t *testing.T) {

@@ -358,12 +358,10 @@ var fillers = map[string]filler{
 	"CreateWebhookInput.name":                 put("A webhook"),
 	"CreateWebhookInput.url":                  put("https://hooks.example.com/new"),
 	"CreateWebhookInput.types":                put([]string{"WEBHOOK_DISABLED"}), // there are none
-	"CreateWebhookInput.selection":            put("{ id }"),
 	"UpdateWebhookInput.id":                   names(webhookIDs),
 	"UpdateWebhookInput.name":                 put("Another name"),
 	"UpdateWebhookInput.url":                  put("https://hooks.example.com/other"),
 	"UpdateWebhookInput.types":                put([]string{"WEBHOOK_DISABLED"}),
-	"UpdateWebhookInput.selection":            put("{ id type }"),
 	"UpdateWebhookInput.status":               put("PAUSED"),
 	"UpdateWebhookInput.skipBacklog":          put(false),
 	"DeleteWebhookInput.id":                   names(webhookIDs),

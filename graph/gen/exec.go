@@ -1395,20 +1395,18 @@ type ComplexityRoot struct {
 	}
 
 	Webhook struct {
-		CreatedAt      func(childComplexity int) int
-		CreatedBy      func(childComplexity int) int
-		Deliveries     func(childComplexity int, first *int, after *string, status []webhook.DeliveryStatus) int
-		FailingSince   func(childComplexity int) int
-		ID             func(childComplexity int) int
-		Name           func(childComplexity int) int
-		Selection      func(childComplexity int) int
-		SelectionError func(childComplexity int) int
-		SkippedClicks  func(childComplexity int) int
-		Status         func(childComplexity int) int
-		Tags           func(childComplexity int) int
-		Types          func(childComplexity int) int
-		URL            func(childComplexity int) int
-		Waiting        func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		CreatedBy     func(childComplexity int) int
+		Deliveries    func(childComplexity int, first *int, after *string, status []webhook.DeliveryStatus) int
+		FailingSince  func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Name          func(childComplexity int) int
+		SkippedClicks func(childComplexity int) int
+		Status        func(childComplexity int) int
+		Tags          func(childComplexity int) int
+		Types         func(childComplexity int) int
+		URL           func(childComplexity int) int
+		Waiting       func(childComplexity int) int
 	}
 
 	WebhookAttempt struct {
@@ -7246,18 +7244,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Webhook.Name(childComplexity), true
-	case "Webhook.selection":
-		if e.ComplexityRoot.Webhook.Selection == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Webhook.Selection(childComplexity), true
-	case "Webhook.selectionError":
-		if e.ComplexityRoot.Webhook.SelectionError == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Webhook.SelectionError(childComplexity), true
 	case "Webhook.skippedClicks":
 		if e.ComplexityRoot.Webhook.SkippedClicks == nil {
 			break
@@ -10957,10 +10943,6 @@ type Webhook implements Node {
   types: [EventType!]!
   "Only events about links with one of these tags; empty: all."
   tags: [String!]!
-  "The selection on Event that forms data; null: the default."
-  selection: String
-  "Why the selection is no longer valid, so that the default is sent; null: it is valid."
-  selectionError: String
   "Its status."
   status: WebhookStatus!
   "Since when all attempts have failed; null: the last one succeeded, or there was none."
@@ -11104,8 +11086,6 @@ input CreateWebhookInput {
   types: [EventType!]!
   "Only events about links with one of these tags, up to 20. Default: all."
   tags: [String!]
-  "A GraphQL selection on Event, as in { id type link { id externalId } }: at most 2 KiB and 500 points. Default: the default."
-  selection: String
 }
 
 "Payload of createWebhook."
@@ -11130,8 +11110,6 @@ input UpdateWebhookInput {
   types: [EventType!]
   "The tags, all of them; null: events about any link."
   tags: [String!]
-  "The selection; null: the default."
-  selection: String
   "ACTIVE or PAUSED. ACTIVE continues from its position in the event log, at most 30 days back."
   status: WebhookStatus
   "With ACTIVE: skips the events and deliveries that wait. Default: false."
@@ -15585,10 +15563,6 @@ func (ec *executionContext) childFields_Webhook(ctx context.Context, field graph
 		return ec.fieldContext_Webhook_types(ctx, field)
 	case "tags":
 		return ec.fieldContext_Webhook_tags(ctx, field)
-	case "selection":
-		return ec.fieldContext_Webhook_selection(ctx, field)
-	case "selectionError":
-		return ec.fieldContext_Webhook_selectionError(ctx, field)
 	case "status":
 		return ec.fieldContext_Webhook_status(ctx, field)
 	case "failingSince":
@@ -40669,52 +40643,6 @@ func (ec *executionContext) fieldContext_Webhook_tags(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Webhook", field, false, false, "String")
 }
 
-func (ec *executionContext) _Webhook_selection(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Webhook_selection(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Selection, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Webhook_selection(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, "String")
-}
-
-func (ec *executionContext) _Webhook_selectionError(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Webhook_selectionError(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.SelectionError, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Webhook_selectionError(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Webhook", field, false, false, "String")
-}
-
 func (ec *executionContext) _Webhook_status(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -45430,7 +45358,7 @@ func (ec *executionContext) unmarshalInputCreateWebhookInput(ctx context.Context
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "name", "url", "types", "tags", "selection"}
+	fieldsInOrder := [...]string{"workspaceId", "name", "url", "types", "tags"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -45472,13 +45400,6 @@ func (ec *executionContext) unmarshalInputCreateWebhookInput(ctx context.Context
 				return it, err
 			}
 			it.Tags = data
-		case "selection":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("selection"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Selection = data
 		}
 	}
 	return it, nil
@@ -49770,7 +49691,7 @@ func (ec *executionContext) unmarshalInputUpdateWebhookInput(ctx context.Context
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "name", "url", "types", "tags", "selection", "status", "skipBacklog"}
+	fieldsInOrder := [...]string{"id", "name", "url", "types", "tags", "status", "skipBacklog"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -49812,13 +49733,6 @@ func (ec *executionContext) unmarshalInputUpdateWebhookInput(ctx context.Context
 				return it, err
 			}
 			it.Tags = graphql.OmittableOf(data)
-		case "selection":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("selection"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Selection = graphql.OmittableOf(data)
 		case "status":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("status"))
 			data, err := ec.unmarshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx, v)
@@ -59741,16 +59655,6 @@ func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, 
 		case "tags":
 			out.Values[i] = ec._Webhook_tags(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "selection":
-			out.Values[i] = ec._Webhook_selection(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "selectionError":
-			out.Values[i] = ec._Webhook_selectionError(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "status":

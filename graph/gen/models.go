@@ -540,8 +540,6 @@ type CreateWebhookInput struct {
 	Types []audit.Action `json:"types"`
 	// Only events about links with one of these tags, up to 20. Default: all.
 	Tags []string `json:"tags,omitempty"`
-	// A GraphQL selection on Event, as in { id type link { id externalId } }: at most 2 KiB and 500 points. Default: the default.
-	Selection *string `json:"selection,omitempty"`
 }
 
 // Payload of createWebhook.
@@ -1853,8 +1851,6 @@ type UpdateWebhookInput struct {
 	Types []audit.Action `json:"types,omitempty"`
 	// The tags, all of them; null: events about any link.
 	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
-	// The selection; null: the default.
-	Selection graphql.Omittable[*string] `json:"selection,omitempty"`
 	// ACTIVE or PAUSED. ACTIVE continues from its position in the event log, at most 30 days back.
 	Status *webhook.Status `json:"status,omitempty"`
 	// With ACTIVE: skips the events and deliveries that wait. Default: false.

@@ -589,7 +589,6 @@ CREATE INDEX audit_events_rare ON audit_events (workspace_id, xid, seq) WHERE se
 CREATE TABLE webhooks (
     id TEXT COLLATE "C" PRIMARY KEY, workspace_id TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id),
     name TEXT NOT NULL, url TEXT NOT NULL, host TEXT COLLATE "C" NOT NULL,  -- of url, canonical
-    selection TEXT, selection_error TEXT,
     status TEXT COLLATE "C" NOT NULL CHECK (status IN ('ACTIVE', 'PAUSED', 'DISABLED')),
     blocked BOOLEAN NOT NULL DEFAULT FALSE,  -- disabled by the operator
     secret BYTEA NOT NULL,  -- sealed
@@ -599,7 +598,6 @@ CREATE TABLE webhooks (
     failing_since TIMESTAMPTZ,  -- since when all attempts have failed
     created_at TIMESTAMPTZ NOT NULL, created_by TEXT COLLATE "C" NOT NULL,  -- the id of an account or API key
     notice TEXT COLLATE "C" CHECK (notice IN ('RECEIVER', 'API_KEY', 'MEMBER')),  -- an email to be sent
-    needs_stats BOOLEAN NOT NULL DEFAULT FALSE,  -- the selection reads statistics, which changes then require
     deleted_at TIMESTAMPTZ,  -- the clean-up removes it, with its deliveries
     kept_by TEXT COLLATE "C",  -- the account that enabled it after its creator lost the permission
     concurrency BIGINT NOT NULL DEFAULT 2,  -- the deliveries that all nodes may send at once

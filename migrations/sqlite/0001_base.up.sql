@@ -328,12 +328,12 @@ CREATE INDEX audit_events_rare ON audit_events (workspace_id, xid, seq) WHERE se
     AND action NOT IN ('LINK_CREATED', 'LINK_UPDATED', 'LINK_DELETED', 'LINK_RESTORED', 'LINK_CLAIMED');
 CREATE TABLE webhooks (
     id TEXT PRIMARY KEY, workspace_id TEXT NOT NULL REFERENCES workspaces (id), name TEXT NOT NULL, url TEXT NOT NULL,
-    host TEXT NOT NULL, selection TEXT, selection_error TEXT,
+    host TEXT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('ACTIVE', 'PAUSED', 'DISABLED')), blocked INTEGER NOT NULL DEFAULT FALSE,
     secret BLOB NOT NULL, old_secret BLOB, old_secret_ends_at TEXT, xid INTEGER NOT NULL, seq INTEGER NOT NULL,
     click_xid INTEGER NOT NULL DEFAULT 0, click_seq INTEGER NOT NULL DEFAULT 0,
     skipped_clicks INTEGER NOT NULL DEFAULT 0, due_at TEXT, failing_since TEXT, created_at TEXT NOT NULL,
-    created_by TEXT NOT NULL, needs_stats INTEGER NOT NULL DEFAULT FALSE, deleted_at TEXT, kept_by TEXT,
+    created_by TEXT NOT NULL, deleted_at TEXT, kept_by TEXT,
     notice TEXT CHECK (notice IN ('RECEIVER', 'API_KEY', 'MEMBER')), concurrency INTEGER NOT NULL DEFAULT 2,
     until_xid INTEGER NOT NULL DEFAULT 0, until_seq INTEGER NOT NULL DEFAULT 0
 ) STRICT;

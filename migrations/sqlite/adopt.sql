@@ -60,3 +60,8 @@ DROP INDEX links_of_workspace;
 ALTER TABLE links DROP COLUMN archived_at;
 CREATE INDEX links_of_workspace ON links (workspace_id, id, created_at, archived, deleted_at, disabled_at, purged_at,
     created_by, host_key) WHERE purged_at IS NULL;
+
+-- All webhooks get the same data.
+ALTER TABLE webhooks DROP COLUMN selection;
+ALTER TABLE webhooks DROP COLUMN selection_error;
+ALTER TABLE webhooks DROP COLUMN needs_stats;

@@ -10,7 +10,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/poll"
@@ -59,12 +58,8 @@ func (d *Dispatcher) record(ctx context.Context, w *webhook.Webhook, delivery *w
 		} else if w.FailingSince == nil {
 			w.FailingSince = &o.SentAt
 		}
-		if delivery.Type != audit.LinkClicked {
-			w.SelectionError = o.problem
-		}
-		q := tx.NewUpdate().Model(w).WherePK().Set("concurrency = ?", w.Concurrency).Set("failing_since = ?",
-			w.FailingSince).
-			Set("selection_error = ?", w.SelectionError)
+		q := tx.NewUpdate().Model(w).WherePK().Set("concurrency = ?", w.Concurrency).
+			Set("failing_since = ?", w.FailingSince)
 		if _, err := setDue(tx, q, w.ID, d.now(), false, w.IsBehind()).Exec(ctx); err != nil || o.succeeded() {
 			return err
 		}

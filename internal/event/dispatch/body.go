@@ -18,80 +18,52 @@ import (
 )
 
 const (
-	// MaxBody is the maximum size of a body in bytes, except for batches of clicks.
-	MaxBody = 32 << 10
+	// maxBody is the maximum size of a body in bytes, except for batches of clicks.
+	maxBody = 32 << 10
 	// maxClickBody is that of a batch of clicks, envelope that of a body without its clicks.
 	maxClickBody = 128 << 10
 	envelope     = 512
 )
 
-// Renderer renders the data of bodies. It reads what LINKS_READ and STATS_READ permit, and no data
-// of users.
-type Renderer interface {
-	// Event returns the data of an event; nil if it has more than MaxBody bytes. With problem, the
-	// selection is not valid any more, and the default data was rendered. After an error, rendering
-	// again can succeed.
-	Event(ctx context.Context, m workspace.Membership, selection *string, e *audit.Event) (data json.RawMessage,
-		problem string, err error)
-	// Clicks returns the data of each of a batch of clicks.
-	Clicks(ctx context.Context, m workspace.Membership, clicks []*click.Click) ([]json.RawMessage, error)
-}
-
-// bodyOf renders the body of a delivery. With problem, the selection is not valid any more.
-func (d *Dispatcher) bodyOf(
-	ctx context.Context, w *webhook.Webhook, delivery *webhook.Delivery,
-) (body string, problem string, err error) {
+// bodyOf renders the body of a delivery.
+func (d *Dispatcher) bodyOf(ctx context.Context, w *webhook.Webhook, delivery *webhook.Delivery) (string, error) {
 	m, err := d.Workspaces.ForDeliveries(ctx, w.WorkspaceID)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	if delivery.Type == audit.LinkClicked {
-		body, err = d.clicksBody(ctx, m, w, delivery)
-		return body, "", err
+		return d.clicksBody(ctx, m, w, delivery)
 	}
 	inside, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	events, err := audit.Many(inside, d.DB, w.WorkspaceID, delivery.EventID)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	if len(events) == 0 {
-		return "", "", fmt.Errorf("the event %s is not in the log", delivery.EventID)
+		return "", fmt.Errorf("the event %s is not in the log", delivery.EventID)
 	}
-	rendered, problem, err := d.eventMessage(ctx, m, w, events[0])
-	return rendered.encode(), problem, err
+	rendered, err := d.eventMessage(ctx, m, events[0])
+	return encode(rendered), err
 }
 
-// eventMessage renders an event: with the selection, if the body is too large with the default
-// data, and if it still is without changes.
-func (d *Dispatcher) eventMessage(
-	ctx context.Context, m workspace.Membership, w *webhook.Webhook, e *audit.Event,
-) (_ message, problem string, err error) {
-	short := *e
-	short.Changes = nil
-	for i, try := range []struct {
-		selection *string
-		event     *audit.Event
-	}{{w.Selection, e}, {nil, e}, {nil, &short}} {
-		data, failed, err := d.Renderer.Event(ctx, m, try.selection, try.event)
-		if err != nil {
-			return message{}, "", err
-		}
-		if i == 0 {
-			problem = failed
-		}
-		if data == nil {
-			continue
-		}
-		rendered := newMessage(e, data)
-		rendered.Truncated = i > 0
-		if len(rendered.encode()) <= MaxBody {
-			return rendered, problem, nil
-		}
+// eventMessage renders an event: without its changes if the body is too large with them.
+func (d *Dispatcher) eventMessage(ctx context.Context, m workspace.Membership, e *audit.Event) (message, error) {
+	changes, err := e.FieldChanges()
+	if err != nil {
+		return message{}, fmt.Errorf("reading the changes of an event: %w", err)
 	}
-	return message{}, "", errors.New("the default data of an event is too large")
+	links, err := d.Links.Many(ctx, m, e.TargetID)
+	if err != nil {
+		return message{}, err
+	}
+	rendered := newMessage(e, d.eventData(e, changes, links[e.TargetID]))
+	if len(encode(rendered)) > maxBody {
+		rendered.Data, rendered.Truncated = d.eventData(e, nil, links[e.TargetID]), true
+	}
+	return rendered, nil
 }
 
 // clicksBody renders a batch of clicks. Clicks that have been removed since are missing. If the
@@ -107,9 +79,17 @@ func (d *Dispatcher) clicksBody(
 	if err != nil {
 		return "", err
 	}
-	data, err := d.Renderer.Clicks(ctx, m, clicks)
+	var linkIDs []string
+	for _, c := range clicks {
+		linkIDs = append(linkIDs, c.LinkID)
+	}
+	links, err := d.Links.Many(ctx, m, linkIDs...)
 	if err != nil {
 		return "", err
+	}
+	data := make([]json.RawMessage, 0, len(clicks))
+	for _, c := range clicks {
+		data = append(data, json.RawMessage(encode(d.clickData(c, links[c.LinkID]))))
 	}
 	if end := fitting(data); end < len(data) {
 		if err := d.split(ctx, w, delivery, clicks, end); err != nil {
@@ -117,9 +97,10 @@ func (d *Dispatcher) clicksBody(
 		}
 		data = data[:end]
 	}
-	return message{
-		Type: typeName(audit.LinkClicked), Timestamp: firstAt.UTC(), WorkspaceID: w.WorkspaceID, Data: clickData{data},
-	}.encode(), nil
+	return encode(message{
+		Type: typeName(audit.LinkClicked), Timestamp: firstAt.UTC(), WorkspaceID: w.WorkspaceID,
+		Data: object{{"clicks", data}},
+	}), nil
 }
 
 // fitting returns how many of the rendered clicks fit into a body, at least one.
@@ -181,11 +162,6 @@ func (d *Dispatcher) clicksByID(
 	return clicks, nil
 }
 
-// clickData is the data of a batch of clicks.
-type clickData struct {
-	Clicks []json.RawMessage `json:"clicks"`
-}
-
 // message is the body of a request.
 type message struct {
 	Type        string    `json:"type"`
@@ -202,14 +178,3 @@ func newMessage(e *audit.Event, data any) message {
 
 // typeName is the name of a type in bodies: link.updated for LINK_UPDATED.
 func typeName(t audit.Action) string { return strings.Replace(strings.ToLower(string(t)), "_", ".", 1) }
-
-// encode returns the body. It does not escape characters for HTML, which would lengthen the data.
-func (m message) encode() string {
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(m); err != nil {
-		panic(err) // the data is valid JSON
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}

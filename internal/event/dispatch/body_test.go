@@ -15,42 +15,31 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 const kib = 1 << 10
 
-// TestDispatcher_TruncatesBodies renders more than 32 KiB for the selection, and for the changes.
+// TestDispatcher_TruncatesBodies sends changes in bodies of up to 32 KiB.
 func TestDispatcher_TruncatesBodies(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		change := hook(r.URL, audit.LinkUpdated)
-		change.Selection = optional.Set(webhook.Selection{Text: new("{ id }")})
-		w, _ := b.createWith(t, change)
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
+		text := "x"
 		for i, c := range []struct {
-			rendered  renderer
-			size      int
+			size      int // beside the first, which tells the size without the text
 			truncated bool
-		}{
-			{renderer{selected: 32*kib - 300, changes: 5}, 32*kib - 300, false},
-			{renderer{selected: 32 * kib, changes: 50}, 50, true},
-			{renderer{selected: -1, changes: 60}, 60, true},
-			{renderer{selected: 40 * kib, changes: 33 * kib, normal: 70}, 70, true},
-		} {
-			b.dispatcher.Renderer = c.rendered
-			b.writeEvents(t, b.updates(1)[0].
-				WithChanges([]*audit.FieldChange{{Field: "title", Before: new("a"), After: new("b")}}))
+		}{{0, false}, {32 * kib, false}, {0, true}} {
+			b.writeEvents(t, b.updates(1)[0].WithChanges([]*audit.FieldChange{{Field: "note", After: &text}}))
 			b.readEvents(t, w, 1)
 			b.send(t, w)
-			text := b.last(t, r, i+1).body
+			got := b.last(t, r, i+1).body
 			var body struct {
-				Data      struct{ Text string }
+				Data      struct{ Changes []struct{ After string } }
 				Truncated bool
 			}
-			if err := json.Unmarshal([]byte(text), &body); err != nil || len(body.Data.Text) != c.size ||
-				body.Truncated != c.truncated || len(text) > 32*kib {
-				t.Errorf("%+v: %d bytes of %d, truncated: %v, %v", c.rendered, len(body.Data.Text), len(text),
-					body.Truncated, err)
+			if err := json.Unmarshal([]byte(got), &body); err != nil || body.Truncated != c.truncated ||
+				(len(body.Data.Changes) == 0) != c.truncated || c.size > 0 && len(got) != c.size || len(got) > 32*kib {
+				t.Errorf("a text of %d bytes: %d bytes, %+.200v, %v", len(text), len(got), body, err)
 			}
+			text += strings.Repeat("x", max(32*kib-len(got), 1))
 		}
 	})
 }
@@ -65,45 +54,37 @@ func (b *bundle) last(t *testing.T, r *receiver, n int) request {
 	return got[n-1]
 }
 
-// TestDispatcher_RendersEachAttempt changes the rendering between the attempts of a delivery, and
-// reports the problem of a selection until the next rendering.
+// TestDispatcher_RendersEachAttempt changes the link between the attempts of a delivery.
 func TestDispatcher_RendersEachAttempt(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		change := hook(r.URL, audit.LinkUpdated)
-		change.Selection = optional.Set(webhook.Selection{Text: new("{ id }")})
-		w, _ := b.createWith(t, change)
+	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
+		linkID := newLinkID()
+		b.insertLink(t, linkID)
 		r.respond(status(http.StatusInternalServerError))
-		b.dispatcher.Renderer = renderer{selected: 10, problem: "a field was removed"}
-		messageID := b.pending(t, w)
-		send := func(n, size int) request {
+		messageID := b.write(t, audit.LinkUpdated, linkID)
+		b.readEvents(t, w, 1)
+		send := func(n int, externalID string) request {
 			t.Helper()
+			b.exec(t, "UPDATE links SET external_id = ?", externalID)
 			b.send(t, w)
 			got := b.last(t, r, n)
-			if !strings.Contains(got.body, `"`+strings.Repeat("x", size)+`"`) ||
+			if !strings.Contains(got.body, `"externalId":"`+externalID+`"`) ||
 				got.header.Get("webhook-id") != messageID {
 				t.Errorf("sent %v: %s", got.header, got.body)
 			}
 			return got
 		}
-		first := send(1, 10)
-		if got := b.reload(t, w.ID).SelectionError; got == nil || *got != "a field was removed" {
-			t.Errorf("selectionError: %v", got)
-		}
-		b.dispatcher.Renderer = renderer{selected: 20}
+		first := send(1, "a")
 		r.respond(nil)
 		b.clock.advance(time.Minute)
-		if retry := send(2, 20); retry.header["Webhook-Timestamp"][0] == first.header["Webhook-Timestamp"][0] {
+		if retry := send(2, "b"); retry.header["Webhook-Timestamp"][0] == first.header["Webhook-Timestamp"][0] {
 			t.Error("the retry has the time of the first attempt")
-		}
-		if got := b.reload(t, w.ID).SelectionError; got != nil {
-			t.Errorf("selectionError after a rendering without problems: %s", *got)
 		}
 		deliveryID := b.delivery(t, w).ID
 		n, err := b.Webhooks.Redeliver(t.Context(), b.m, w.ID, webhook.Redelivery{IDs: []string{deliveryID}})
 		if n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
-		send(3, 20)
+		send(3, "c")
 	})
 }
 
@@ -112,13 +93,16 @@ func TestDispatcher_RendersEachAttempt(t *testing.T) {
 func TestDispatcher_SendsDespiteOneFailure(t *testing.T) {
 	eachSending(t, func(t *testing.T, b *bundle, r *receiver, w *webhook.Webhook) {
 		b.exec(t, "UPDATE webhooks SET concurrency = 1")
-		want := []string{b.pending(t, w), b.pending(t, w)}
-		b.dispatcher.Renderer = renderer{before: func(_ context.Context, _ workspace.Membership, id string) error {
-			if id == want[0] {
+		linkID := newLinkID()
+		want := []string{b.write(t, audit.LinkUpdated, linkID)}
+		b.readEvents(t, w, 1)
+		want = append(want, b.pending(t, w))
+		b.beforeRendering(func(ctx context.Context, query string) context.Context {
+			if strings.Contains(query, linkID) {
 				panic("rendering failed")
 			}
-			return nil
-		}}
+			return ctx
+		})
 		for range 3 {
 			b.send(t, w)
 			b.clock.advance(time.Second)
@@ -128,7 +112,7 @@ func TestDispatcher_SendsDespiteOneFailure(t *testing.T) {
 		if got := r.ids(); !slices.Equal(got, want[1:]) || waiting.Tries != 0 || waiting.ClaimedUntil != nil {
 			t.Errorf("sent %v, want %v; the other delivery is %+v", got, want[1:], waiting)
 		}
-		b.dispatcher.Renderer = renderer{}
+		b.dispatcher.Links = b.Links
 		b.clock.advance(10 * time.Second)
 		b.send(t, w)
 		if got := r.ids(); len(got) != 2 || got[1] != want[0] {

@@ -5,8 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -39,46 +37,21 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
-// renderer renders ids, with texts of given sizes. One below 0 is too large.
-type renderer struct {
-	selected, changes, normal, click int
-	// problem is that of selections.
-	problem string
-	// before is called before an event or a batch of clicks is rendered.
-	before func(ctx context.Context, m workspace.Membership, messageID string) error
+// beforeQuery is called before each query. It returns the context of the query.
+type beforeQuery func(ctx context.Context, query string) context.Context
+
+func (f beforeQuery) BeforeQuery(ctx context.Context, e *bun.QueryEvent) context.Context {
+	return f(ctx, e.Query)
 }
 
-func (r renderer) Event(
-	ctx context.Context, m workspace.Membership, selection *string, e *audit.Event,
-) (json.RawMessage, string, error) {
-	size := r.normal
-	if selection != nil {
-		size = r.selected
-	} else if e.Changes != nil {
-		size = r.changes
-	}
-	if err := r.begin(ctx, m, e.ID); err != nil || size < 0 {
-		return nil, "", err
-	}
-	data, err := json.Marshal(map[string]any{"id": e.ID, "link": e.TargetID, "text": strings.Repeat("x", size)})
-	return data, r.problem, err
-}
+func (f beforeQuery) AfterQuery(context.Context, *bun.QueryEvent) {}
 
-func (r renderer) Clicks(
-	ctx context.Context, m workspace.Membership, clicks []*click.Click,
-) (data []json.RawMessage, err error) {
-	for _, c := range clicks {
-		text := fmt.Sprintf(`{"id":%q,"text":%q}`, c.PublicID(), strings.Repeat("x", r.click))
-		data = append(data, json.RawMessage(text))
-	}
-	return data, r.begin(ctx, m, clicks[0].PublicID())
-}
-
-func (r renderer) begin(ctx context.Context, m workspace.Membership, messageID string) error {
-	if r.before == nil {
-		return nil
-	}
-	return r.before(ctx, m, messageID)
+// beforeRendering has a function called before the dispatcher reads links, which it does to render
+// events and clicks.
+func (b *bundle) beforeRendering(f beforeQuery) {
+	links := *b.Links
+	links.DB = &db.DB{DB: b.DB.WithQueryHook(f), Kind: b.DB.Kind}
+	b.dispatcher.Links = &links
 }
 
 // clock is an injected clock.
@@ -236,7 +209,7 @@ func (b *bundle) newDispatcher(log *slog.Logger) *dispatch.Dispatcher {
 		Store: b.Webhooks, Client: outbound.NewClient(dispatch.ClientConfig(outbound.Config{
 			Allow: func(a netip.Addr) bool { return outbound.Public(a) || a == netip.MustParseAddr("127.0.0.1") },
 		})),
-		Workspaces: b.Workspaces, Renderer: renderer{}, Mail: b.mails, Limits: b.Limits, Log: log,
+		Workspaces: b.Workspaces, Links: b.Links, Mail: b.mails, Limits: b.Limits, Log: log,
 	})
 }
 

@@ -1,6 +1,6 @@
 // Package dispatch creates the deliveries of webhooks and sends them, by the Standard Webhooks
 // specification, version 1.0.0. It reads the event log of package audit and the clicks of package
-// clickstream. Package graph renders the bodies. Any number of nodes run a Dispatcher.
+// clickstream. Any number of nodes run a Dispatcher.
 package dispatch
 
 import (
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/event/webhook"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/feed"
@@ -46,7 +47,7 @@ type Config struct {
 	// Client sends requests: see ClientConfig.
 	Client     *http.Client
 	Workspaces *workspace.Store
-	Renderer   Renderer
+	Links      *link.Store
 	Mail       Mailer
 	Limits     ratelimit.Limiter
 	Log        *slog.Logger

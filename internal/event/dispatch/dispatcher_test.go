@@ -2,10 +2,10 @@ package dispatch_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +17,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/page"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
@@ -107,12 +106,14 @@ func TestDispatcher_FailingWebhookDoesNotStopOthers(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
 		broken := *b
 		broken.m = workspacetest.New(t, b.DB, "broken")
-		b.dispatcher.Renderer = renderer{before: func(_ context.Context, m workspace.Membership, _ string) error {
-			if m.ID() == broken.m.ID() {
-				return errors.New("rendering failed")
+		b.beforeRendering(func(ctx context.Context, query string) context.Context {
+			if !strings.Contains(query, broken.m.ID()) {
+				return ctx
 			}
-			return nil
-		}}
+			ended, cancel := context.WithCancel(ctx)
+			cancel()
+			return ended
+		})
 		broken.create(t, r.URL, audit.LinkUpdated, audit.LinkClicked)
 		w, _ := b.create(t, r.URL, audit.LinkUpdated, audit.LinkClicked)
 		record := b.recorder(t)

@@ -34,7 +34,6 @@ func (b *bundle) calls(
 		"a new URL": update(webhook.Change{URL: optional.Set("http://127.0.0.1:9999/")}),
 		"a new URL without the types": update(webhook.Change{
 			URL: optional.Set("http://127.0.0.1:9999/"), Types: optional.Set([]audit.Action{audit.LinkCreated}),
-			Selection: optional.Set(webhook.Selection{}),
 		}),
 		"resuming": update(webhook.Change{Status: optional.Set(webhook.Active)}),
 		"rotating the secret": func(m workspace.Membership) error {
@@ -55,17 +54,13 @@ func (b *bundle) calls(
 // administrator's webhook.
 func TestStore_NeedsWhatTheWebhookReceives(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		selecting := hook(r.URL, audit.LinkUpdated)
-		selecting.Selection = optional.Set(webhook.Selection{Text: new("{ link { stats { clicks } } }"),
-			NeedsStats: true})
 		for name, c := range map[string]struct {
 			change webhook.Change
 			scope  string
 		}{
-			"clicks":     {hook(r.URL, audit.LinkClicked), "STATS_READ"},
-			"statistics": {selecting, "STATS_READ"},
-			"domains":    {hook(r.URL, audit.DomainLost), "DOMAINS_READ"},
-			"links":      {hook(r.URL, audit.LinkUpdated), "LINKS_READ"},
+			"clicks":  {hook(r.URL, audit.LinkClicked), "STATS_READ"},
+			"domains": {hook(r.URL, audit.DomainLost), "DOMAINS_READ"},
+			"links":   {hook(r.URL, audit.LinkUpdated), "LINKS_READ"},
 		} {
 			w, _ := b.createWith(t, c.change)
 			scopes := strings.Replace("WEBHOOKS_WRITE LINKS_READ STATS_READ DOMAINS_READ", " "+c.scope, "", 1)
@@ -82,11 +77,7 @@ func TestStore_NeedsWhatTheWebhookReceives(t *testing.T) {
 				if err := try(all); errs.Is(err, errs.Forbidden) {
 					t.Errorf("%s, %s, with %s: %v", name, call, c.scope, err)
 				}
-				reset := c.change // the calls with all scopes have changed it
-				if !reset.Selection.Set {
-					reset.Selection = optional.Set(webhook.Selection{})
-				}
-				b.update(t, w, reset)
+				b.update(t, w, c.change) // the calls with all scopes have changed it
 			}
 			if got := b.reload(t, w.ID).URL; got != r.URL {
 				t.Errorf("%s: the URL is %s", name, got)
@@ -116,23 +107,6 @@ func TestStore_NeedsWhatWasReceived(t *testing.T) {
 		}
 		if events, err = b.Workspaces.EventsByID(t.Context(), b.m, eventID); err != nil || len(events) != 1 {
 			t.Errorf("an owner reads %v, %v", events, err)
-		}
-	})
-}
-
-// TestStore_ForgetsStatistics selects statistics no more: waiting deliveries are rendered without
-// them.
-func TestStore_ForgetsStatistics(t *testing.T) {
-	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		change := hook(r.URL, audit.LinkUpdated)
-		change.Selection = optional.Set(webhook.Selection{Text: new("{ link { stats { clicks } } }"), NeedsStats: true})
-		w, _ := b.createWith(t, change)
-		b.dispatcher.Renderer = renderer{selected: 77}
-		b.pending(t, w)
-		b.update(t, w, webhook.Change{Selection: optional.Set(webhook.Selection{})})
-		b.send(t, w)
-		if got := b.last(t, r, 1); strings.Contains(got.body, strings.Repeat("x", 77)) {
-			t.Errorf("sent %s", got.body)
 		}
 	})
 }

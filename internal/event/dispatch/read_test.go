@@ -16,7 +16,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
@@ -103,17 +102,17 @@ func TestDispatcher_SendsWhileItRenders(t *testing.T) {
 		w, _ := b.create(t, r.URL, audit.LinkUpdated)
 		elsewhere, _ := other.create(t, r.URL, audit.LinkUpdated)
 		started, released := make(chan struct{}, 100), make(chan struct{})
-		b.dispatcher.Renderer = renderer{before: func(ctx context.Context, m workspace.Membership, _ string) error {
-			if m.ID() != b.m.ID() {
-				return nil
+		b.beforeRendering(func(ctx context.Context, query string) context.Context {
+			if !strings.Contains(query, b.m.ID()) {
+				return ctx
 			}
 			started <- struct{}{}
 			select {
 			case <-released:
 			case <-ctx.Done():
 			}
-			return ctx.Err()
-		}}
+			return ctx
+		})
 		first := b.write(t, audit.LinkUpdated, newLinkID())
 		b.run(t)
 		<-started
@@ -322,10 +321,10 @@ func TestDispatcher_ReadsClicksOfWebhooksThatFollow(t *testing.T) {
 // stays skipped.
 func TestDispatcher_SplitsOnlyItsOwn(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		b.dispatcher.Renderer = renderer{click: 3 * kib}
 		w, _ := b.create(t, r.URL, audit.LinkClicked)
 		b.recorder(t)(150, b.m)
 		b.awaitFinal(t)
+		b.exec(t, "UPDATE clicks SET utm_term = ?", strings.Repeat("x", 3*kib))
 		b.readClicks(t, w, 1)
 		send := must.Value(b.dispatcher.ClaimForLater(t.Context(), w.ID))(t)
 		b.update(t, w, webhook.Change{Status: optional.Set(webhook.Active), SkipBacklog: true})

@@ -97,14 +97,11 @@ func (d *Dispatcher) deliver(ctx context.Context, w *webhook.Webhook, delivery *
 	err := recovered(func() error {
 		rendering, cancel := context.WithTimeout(sending, renderTimeout)
 		defer cancel()
-		body, problem, err := d.bodyOf(rendering, w, delivery)
+		body, err := d.bodyOf(rendering, w, delivery)
 		if err != nil {
 			return err
 		}
 		o, err = d.send(sending, w, delivery.EventID, []byte(body))
-		if problem != "" {
-			o.problem = &problem
-		}
 		return err
 	})
 	recording := context.WithoutCancel(ctx)

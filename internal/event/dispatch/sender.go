@@ -47,8 +47,6 @@ type outcome struct {
 	webhook.Attempt
 	// retryAfter is the pause that the receiver requests; zero means none.
 	retryAfter time.Duration
-	// problem is why the selection is not valid any more; nil if it is.
-	problem *string
 }
 
 func (o outcome) succeeded() bool { return o.Error == nil }

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -79,12 +78,12 @@ func (d *Dispatcher) testBody(ctx context.Context, w *webhook.Webhook, t audit.A
 		return "", err
 	}
 	e := audit.New(w.WorkspaceID, "", t, id.New(id.Link), nil, d.Now())
-	body := newMessage(e, clickData{Clicks: []json.RawMessage{}})
+	body := newMessage(e, object{{"clicks", []object{}}})
 	if t != audit.LinkClicked {
-		if body, _, err = d.eventMessage(ctx, m, w, e); err != nil {
+		if body, err = d.eventMessage(ctx, m, e); err != nil {
 			return "", err
 		}
 	}
 	body.Test = true
-	return body.encode(), nil
+	return encode(body), nil
 }

@@ -263,10 +263,10 @@ func TestDispatcher_DisablesGoneReceiversOnce(t *testing.T) {
 // TestDispatcher_BatchesClicks sends each click, in bodies of at most 200 clicks and 128 KiB.
 func TestDispatcher_BatchesClicks(t *testing.T) {
 	eachReceiving(t, func(t *testing.T, b *bundle, r *receiver) {
-		b.dispatcher.Renderer = renderer{click: kib}
 		w, _ := b.create(t, r.URL, audit.LinkClicked)
 		b.recorder(t)(450, b.m)
 		b.awaitFinal(t)
+		b.exec(t, "UPDATE clicks SET utm_term = ?", strings.Repeat("x", 700)) // of about 1,000 bytes each
 		b.run(t)
 		seen := map[string]bool{}
 		until(t, "all clicks arrive", func() bool {

@@ -20,22 +20,13 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// Selection is a selection on the type Event, which package graph has checked.
-type Selection struct {
-	// Text is the selection; nil selects the default.
-	Text *string
-	// NeedsStats says that it reads statistics or clicks.
-	NeedsStats bool
-}
-
 // Change is the input for a webhook. Fields without Set stay.
 type Change struct {
-	Name      optional.Edit[string]
-	URL       optional.Edit[string]
-	Types     optional.Edit[[]audit.Action]
-	Tags      optional.Edit[[]string]
-	Selection optional.Edit[Selection]
-	Status    optional.Edit[Status]
+	Name   optional.Edit[string]
+	URL    optional.Edit[string]
+	Types  optional.Edit[[]audit.Action]
+	Tags   optional.Edit[[]string]
+	Status optional.Edit[Status]
 	// SkipBacklog skips the waiting events and deliveries, together with the status Active.
 	SkipBacklog bool
 
@@ -260,8 +251,5 @@ func (c Change) applyTo(w *Webhook) {
 	}
 	if c.Tags.Set {
 		w.Tags = c.Tags.To
-	}
-	if c.Selection.Set {
-		w.Selection, w.NeedsStats, w.SelectionError = c.Selection.To.Text, c.Selection.To.NeedsStats, nil
 	}
 }

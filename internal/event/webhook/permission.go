@@ -26,9 +26,6 @@ func permissionFor(t audit.Action) workspace.Permission {
 // a caller could have it sent to an address of their own, or forge it with the secret.
 func CheckReads(ctx context.Context, m workspace.Membership, w *Webhook) error {
 	needed := []workspace.Permission{workspace.ReadLinks}
-	if w.NeedsStats {
-		needed = append(needed, workspace.ReadStats)
-	}
 	for _, t := range w.Types {
 		needed = append(needed, permissionFor(t))
 	}

@@ -50,15 +50,9 @@ type Webhook struct {
 	// URL is canonical, Host the canonical host of it.
 	URL, Host string
 	// Types and Tags, sorted, are rows of webhook_types and webhook_tags: see WithFilter.
-	Types []audit.Action `bun:"type:text,scanonly"`
-	Tags  []string       `bun:"type:text,scanonly"`
-	// Selection on the type Event; nil selects the default.
-	Selection *string
-	// NeedsStats says that Selection reads statistics or clicks.
-	NeedsStats bool
-	// SelectionError is why the default is sent instead.
-	SelectionError *string
-	Status         Status
+	Types  []audit.Action `bun:"type:text,scanonly"`
+	Tags   []string       `bun:"type:text,scanonly"`
+	Status Status
 	// Blocked says that the operator has disabled it.
 	Blocked bool
 	// Secret and OldSecret are encrypted. The old one signs until OldSecretEndsAt.
@@ -131,13 +125,12 @@ func (w *Webhook) IsBehind() bool { return w.Position.Compare(w.Until) < 0 }
 func (w *Webhook) fields() []audit.Field {
 	return []audit.Field{
 		{Name: "name", Value: w.Name}, {Name: "url", Value: w.URL}, {Name: "types", Value: w.Types},
-		{Name: "tags", Value: w.Tags}, {Name: "selection", Value: w.Selection}, {Name: "status", Value: w.Status},
+		{Name: "tags", Value: w.Tags}, {Name: "status", Value: w.Status},
 	}
 }
 
 // settings are the columns that callers change.
 var settings = []string{
-	"name", "url", "host", "selection", "needs_stats", "selection_error", "status", "xid", "seq", "until_xid",
-	"until_seq", "due_at",
-	"failing_since", "click_xid", "click_seq", "kept_by",
+	"name", "url", "host", "status", "xid", "seq", "until_xid", "until_seq", "due_at", "failing_since", "click_xid",
+	"click_seq", "kept_by",
 }

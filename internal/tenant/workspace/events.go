@@ -16,9 +16,6 @@ import (
 type LoggedEvent struct {
 	*audit.Event
 	In Membership
-	// ShowsActor says that the reader sees the id of the actor without the permission to list
-	// members.
-	ShowsActor bool
 }
 
 // Events returns one page of the events that the caller may see, in the order of their commits, and
