@@ -23,6 +23,10 @@ const withoutOutages = `DROP INDEX click_logs_by_report; ALTER TABLE click_logs 
 const withSelections = `ALTER TABLE webhooks ADD COLUMN selection TEXT;
 	ALTER TABLE webhooks ADD COLUMN selection_error TEXT; ALTER TABLE webhooks ADD COLUMN needs_stats INTEGER;`
 
+// withDetails has the table of clicks by column.
+const withDetails = `CREATE TABLE click_details (subject_id TEXT);
+	ALTER TABLE click_totals ADD COLUMN detailed_at TEXT;`
+
 // reverted are the statements that bring the base back to the migrations in adopted.txt.
 var reverted = map[db.Kind]string{
 	db.SQLite: `ALTER TABLE link_origins DROP COLUMN operation_id; ALTER TABLE link_origins DROP COLUMN previous_hash;
@@ -33,8 +37,10 @@ var reverted = map[db.Kind]string{
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;
 		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;` +
-		withArchivedAt("TEXT") + withoutOutages + withSelections + withLastStep,
-	db.Postgres: withArchivedAt("TIMESTAMPTZ") + withoutOutages + withSelections + `
+		withArchivedAt("TEXT") + withoutOutages + withSelections + withDetails + withLastStep,
+	db.Postgres: withArchivedAt("TIMESTAMPTZ") + withoutOutages + withSelections + withDetails +
+		`DROP FUNCTION forget_months;
+		CREATE FUNCTION forget_months(TEXT, TIMESTAMPTZ) RETURNS INTEGER LANGUAGE sql AS 'SELECT 1';
 		ALTER TABLE link_origins DROP COLUMN operation_id;
 		ALTER TABLE link_origins DROP COLUMN previous_hash;
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;

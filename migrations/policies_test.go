@@ -41,8 +41,6 @@ var rows = map[string]string{
 	"clicks": `INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot,
 		status) VALUES (1, 'ws_$', 'lnk_$', now(), 1, true, false, 302)`,
 	"click_days": `INSERT INTO click_days VALUES ('lnk_$', now(), 'ws_$', 1, 1, 0, 1, 1, '')`,
-	"click_details": `INSERT INTO click_details VALUES ('lnk_$', now(), 'ws_$', 1, '', '', '', '', '', '', '', '',
-		'', '', '', '', '', '')`,
 	"click_totals": `INSERT INTO click_totals (subject_id, workspace_id, clicks, latency_mean, latency_m2)
 		VALUES ('lnk_$', 'ws_$', 1, 1, 1)`,
 	"link_texts":      `INSERT INTO link_texts VALUES ('lnk_$', 'ws_$', 's')`,
@@ -83,7 +81,7 @@ var rows = map[string]string{
 // inOrder lists the tables in an order that satisfies the foreign keys.
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
 	"link_tags", "link_usage", "key_usage",
-	"idempotency_keys", "clicks", "click_days", "click_details", "click_totals", "link_texts",
+	"idempotency_keys", "clicks", "click_days", "click_totals", "link_texts",
 	"link_text_queue", "link_urls", "link_versions", "link_metadata", "grants", "folders", "utm_templates", "webhooks",
 	"webhook_types", "webhook_tags", "webhook_deliveries", "webhook_attempts", "scheduled_changes", "host_owners",
 	"unmatched", "tasks", "task_chunks", "import_rows", "link_origins", "parity_rows", "import_claims",
@@ -246,8 +244,7 @@ func TestPolicies_ResolverOnlyReads(t *testing.T) {
 	if diff := cmp.Diff([]string{"api_keys.last_used_at UPDATE"}, selectColumn(t, d, may)); diff != "" {
 		t.Errorf("the resolver may change (-want +got):\n%s", diff)
 	}
-	for _, secret := range []string{"members", "audit_events", "idempotency_keys", "click_details", "accounts",
-		"sessions"} {
+	for _, secret := range []string{"members", "audit_events", "idempotency_keys", "accounts", "sessions"} {
 		if _, err := d.NewSelect().Table(secret).Count(db.AsResolver(t.Context())); err == nil {
 			t.Errorf("the resolver sees %s", secret)
 		}

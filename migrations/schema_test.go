@@ -89,8 +89,7 @@ const eventOrder = `^event_numbers[ .]|^CREATE (UNIQUE )?INDEX audit_events_(in_
 // parentheses around a condition and each of its terms.
 var (
 	wordy = strings.NewReplacer("ON public.", "ON ", "ON ONLY public.", "ON ", " USING btree", "", "::text", "",
-		`\x'::bytea`, "'", `'\x0100'::bytea`, "x'0100'", "\n", " ",
-		"+00'::timestamp with time zone", "+00:00'", "DEFAULT false", "DEFAULT FALSE")
+		"\n", " ", "+00'::timestamp with time zone", "+00:00'", "DEFAULT false", "DEFAULT FALSE")
 	condition = regexp.MustCompile(`^\((.*)\)$`)
 	term      = regexp.MustCompile(`\(([^(),]*)\)( AND |$)`)
 	list      = regexp.MustCompile(`\((\w+) <> ALL \(ARRAY\[(.*)\]\)\)`)

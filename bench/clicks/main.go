@@ -362,8 +362,7 @@ func (b *bench) reportSizes() {
 		rig.Table(rows...)
 		return
 	}
-	for _, table := range []string{"clicks", "click_days", "click_details", "click_totals", "visitors",
-		"click_batches"} {
+	for _, table := range []string{"clicks", "click_days", "click_totals", "visitors", "click_batches"} {
 		rig.Must(b.owner.Exec(b, "VACUUM ANALYZE "+table))
 		size(table,
 			fmt.Sprintf(`SELECT (pg_total_relation_size('%[1]s') + coalesce((SELECT sum(pg_total_relation_size(relid))

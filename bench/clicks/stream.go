@@ -162,8 +162,10 @@ func (s *stream) next(c *click.Click) bool {
 			s.visits++
 		}
 	}
-	for dimension, values := range s.sentBy {
-		values[c.Value(dimension)]++
+	for _, d := range click.VisitDimensions {
+		s.sentBy[d.Name][*d.Text(c)]++
 	}
+	s.sentBy[click.Status][strconv.Itoa(c.Status)]++
+	s.sentBy[click.ByLink][c.LinkID]++
 	return true
 }

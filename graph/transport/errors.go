@@ -29,8 +29,8 @@ func (h *Handler) recoverWith(ended *gqlerror.List) {
 
 // errTimeout is the error of an operation that exceeded its deadline.
 func errTimeout(cause error) *errs.Error {
-	return errs.New(errs.Unavailable, "The operation exceeded its deadline. Try again, or request fewer items.").
-		Because(cause)
+	return errs.New(errs.Unavailable,
+		"The operation exceeded its deadline. Try again, or request fewer items or a shorter range.").Because(cause)
 }
 
 // present returns the error for the client: a message, a path, extensions.code and, if an argument

@@ -140,7 +140,7 @@ func bounded(of []countedValue) []countedValue {
 	return of
 }
 
-var ErrCounts = errors.New("counts that cannot be read")
+var errCounts = errors.New("counts that cannot be read")
 
 // EachCount reads what encode has written, one dimension of it, or all when that is zero. What
 // follows the one is not read.
@@ -149,13 +149,13 @@ func EachCount(b []byte, only byte, f func(dimension byte, value []byte, n Count
 		dimension := b[0]
 		n, size := binary.Uvarint(b[1:])
 		if size <= 0 || dimension == 0 || int(dimension) > len(Dimensions) {
-			return ErrCounts
+			return errCounts
 		}
 		b = b[1+size:]
 		for range n {
 			length, size := binary.Uvarint(b)
 			if size <= 0 || length > uint64(len(b)-size) {
-				return ErrCounts
+				return errCounts
 			}
 			value := b[size : size+int(length)]
 			b = b[size+int(length):]
@@ -163,7 +163,7 @@ func EachCount(b []byte, only byte, f func(dimension byte, value []byte, n Count
 			for i := range numbers {
 				number, size := binary.Uvarint(b)
 				if size <= 0 {
-					return ErrCounts
+					return errCounts
 				}
 				numbers[i], b = int64(number), b[size:]
 			}
@@ -196,15 +196,11 @@ func (c Counts) AddClick(k *Click, one Count) {
 	c.Add(LatencyDimension, string([]byte{LatencyStep(k.LatencyMs)}), one)
 }
 
-// QuarterOf is the number of the quarter of an hour that an instant lies in, on its day in UTC.
-func QuarterOf(t time.Time) byte {
-	return byte(t.Sub(t.UTC().Truncate(Day)) / BucketLength)
-}
-
 // AddQuarter counts clicks of the quarter of an hour that an instant lies in among the counts of
-// its day.
+// its day (UTC).
 func (c Counts) AddQuarter(at time.Time, n Count) {
-	c.Add(QuarterDimension, string([]byte{QuarterOf(at)}), n)
+	quarter := byte(at.Sub(at.UTC().Truncate(Day)) / BucketLength)
+	c.Add(QuarterDimension, string([]byte{quarter}), n)
 }
 
 // LatencyGrowth is by how much each step of a latency is longer than the one before: a percentile

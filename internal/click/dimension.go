@@ -37,7 +37,7 @@ type Definition struct {
 	Number byte
 	// Name is empty for the dimensions that only rollups count by.
 	Name Dimension
-	// Column is its column in clicks and click_details.
+	// Column is its column in clicks.
 	Column string
 
 	text func(*Click) *string // nil for dimensions without text
@@ -116,15 +116,4 @@ func (d Dimension) Definition() *Definition {
 		}
 	}
 	panic("click: unknown dimension " + strconv.Quote(string(d)))
-}
-
-// Value returns the value of a dimension; empty if it is not known.
-func (c *Click) Value(dimension Dimension) string {
-	switch dimension {
-	case Status:
-		return strconv.Itoa(c.Status)
-	case ByLink:
-		return c.LinkID
-	}
-	return *dimension.Definition().Text(c)
 }

@@ -445,20 +445,6 @@ CREATE TABLE click_days (
 );
 CREATE INDEX click_days_of_workspace ON click_days (workspace_id, starts_at);
 
--- The clicks of a subject on a busy day that is over, column by column: several filters together are counted without
--- reading single clicks. See internal/click/details.go. x'0100' is one value, which is empty.
-CREATE TABLE click_details (
-    subject_id TEXT COLLATE "C" NOT NULL,  -- a link, or a workspace
-    starts_at TIMESTAMPTZ NOT NULL, workspace_id TEXT COLLATE "C" NOT NULL,
-    clicks BIGINT NOT NULL,  -- other than in click_days: out of date, and not read
-    moments BYTEA NOT NULL,  -- of each click the quarter of an hour, and whether it is a visit or a bot's
-    referrer BYTEA NOT NULL, country BYTEA NOT NULL, device BYTEA NOT NULL, browser BYTEA NOT NULL, os BYTEA NOT NULL,
-    language BYTEA NOT NULL, utm_source BYTEA NOT NULL, utm_medium BYTEA NOT NULL, utm_campaign BYTEA NOT NULL,
-    utm_term BYTEA NOT NULL, utm_content BYTEA NOT NULL, status BYTEA NOT NULL, link_id BYTEA NOT NULL,
-    rule_id BYTEA NOT NULL DEFAULT '\x0100', target_id BYTEA NOT NULL DEFAULT '\x0100',
-    qr_source BYTEA NOT NULL DEFAULT '\x0100', PRIMARY KEY (subject_id, starts_at)
-) PARTITION BY RANGE (starts_at);
-
 -- All clicks of a link, or of the links of a workspace. Months are numbered from the year 0. Clicks that are not in
 -- click_days yet are counted from their rows.
 CREATE TABLE click_totals (
@@ -466,7 +452,6 @@ CREATE TABLE click_totals (
     latency_mean DOUBLE PRECISION NOT NULL, latency_m2 DOUBLE PRECISION NOT NULL, bots BIGINT NOT NULL DEFAULT 0,
     last_at TIMESTAMPTZ NOT NULL DEFAULT '2000-01-01 00:00:00+00:00',  -- the latest click
     sealed_at TIMESTAMPTZ NOT NULL DEFAULT '2000-01-01 00:00:00+00:00',  -- the days before are in click_days
-    detailed_at TIMESTAMPTZ NOT NULL DEFAULT '2000-01-01 00:00:00+00:00',  -- the days before are in click_details
     _sealed_clicks BIGINT NOT NULL DEFAULT 0,  -- about how many clicks are in click_days
     _month INTEGER NOT NULL DEFAULT 0,  -- that of the latest click
     _before_month BIGINT NOT NULL DEFAULT 0,  -- the clicks before it
@@ -519,43 +504,34 @@ CREATE TABLE unmatched (
     PRIMARY KEY (workspace_id, day, code, status)
 );
 
--- Creates the partitions of a month. The role that ingests clicks owns no tables, and may do only this.
+-- Creates the partition of a month. The role that ingests clicks owns no tables, and may do only this.
 CREATE FUNCTION keep_month(month TIMESTAMPTZ) RETURNS VOID LANGUAGE plpgsql SECURITY DEFINER
     SET search_path FROM CURRENT AS $$
 DECLARE
     first TIMESTAMP := date_trunc('month', month AT TIME ZONE 'UTC');
-    whole TEXT;
-    part  TEXT;
+    part  TEXT := 'clicks' || to_char(first, '_YYYY_MM');
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('linkforge.months'));
-    FOREACH whole IN ARRAY ARRAY['clicks', 'click_details'] LOOP
-        part := whole || to_char(first, '_YYYY_MM');
-        CONTINUE WHEN to_regclass(part) IS NOT NULL;
-        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, whole);
+    IF to_regclass(part) IS NULL THEN
+        EXECUTE format('CREATE TABLE %I (LIKE clicks INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part);
         EXECUTE format('GRANT SELECT, INSERT ON %I TO linkforge_system', part);
-        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', whole, part,
+        EXECUTE format('ALTER TABLE clicks ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', part,
             first AT TIME ZONE 'UTC', (first + INTERVAL '1 month') AT TIME ZONE 'UTC');
-    END LOOP;
+    END IF;
 END $$;
 
--- Drops the months of a table that end by an instant.
-CREATE FUNCTION forget_months(whole TEXT, until TIMESTAMPTZ) RETURNS INTEGER LANGUAGE plpgsql SECURITY DEFINER
+-- Drops the months that end by an instant.
+CREATE FUNCTION forget_months(until TIMESTAMPTZ) RETURNS VOID LANGUAGE plpgsql SECURITY DEFINER
     SET search_path FROM CURRENT AS $$
 DECLARE
-    part    TEXT;
-    dropped INTEGER := 0;
+    part TEXT;
 BEGIN
-    IF whole NOT IN ('clicks', 'click_details') THEN
-        RAISE EXCEPTION 'no table of months: %', whole;
-    END IF;
     PERFORM pg_advisory_xact_lock(hashtext('linkforge.months'));
     FOR part IN SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = whole::regclass ORDER BY c.relname LOOP
+        WHERE i.inhparent = 'clicks'::regclass ORDER BY c.relname LOOP
         CONTINUE WHEN (to_date(right(part, 7), 'YYYY_MM') + INTERVAL '1 month')::TIMESTAMP AT TIME ZONE 'UTC' > until;
         EXECUTE format('DROP TABLE %I', part);
-        dropped := dropped + 1;
     END LOOP;
-    RETURN dropped;
 END $$;
 REVOKE EXECUTE ON FUNCTION keep_month, forget_months FROM PUBLIC;
 
@@ -859,8 +835,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, sessions, refresh_tokens, auth
     parity_rows
     TO linkforge_tenant, linkforge_system;
 
-GRANT SELECT ON verified_hosts, blocked_hosts, link_texts, clicks, click_days, click_details, click_totals, unmatched,
-    webhook_stops TO linkforge_tenant;
+GRANT SELECT ON verified_hosts, blocked_hosts, link_texts, clicks, click_days, click_totals, unmatched, webhook_stops
+    TO linkforge_tenant;
 GRANT SELECT, INSERT ON instance, reports, host_owners TO linkforge_tenant;
 GRANT UPDATE (ends_at) ON host_owners TO linkforge_tenant;
 GRANT SELECT, INSERT, UPDATE ON counters TO linkforge_tenant;
@@ -887,8 +863,8 @@ GRANT SELECT (subject_id, starts_at, clicks) ON click_days TO linkforge_resolver
 GRANT SELECT (id, workspace_id) ON webhook_deliveries TO linkforge_resolver;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON leases, host_owners, link_versions, link_metadata, grants, scheduled_changes,
-    blocked_hosts, reports, link_texts, link_text_queue, clicks, click_days, click_details,
-    click_totals, click_logs, click_moves, click_batches, visitors, visitor_keys, unmatched TO linkforge_system;
+    blocked_hosts, reports, link_texts, link_text_queue, clicks, click_days, click_totals, click_logs, click_moves,
+    click_batches, visitors, visitor_keys, unmatched TO linkforge_system;
 GRANT SELECT, INSERT, UPDATE ON counters TO linkforge_system;
 GRANT SELECT, DELETE ON changes TO linkforge_system;
 GRANT SELECT, INSERT, DELETE ON webhook_stops, disabled_links TO linkforge_system;

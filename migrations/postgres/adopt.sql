@@ -92,3 +92,36 @@ CREATE INDEX links_of_workspace ON links (workspace_id, id, created_at, archived
 ALTER TABLE webhooks DROP COLUMN selection;
 ALTER TABLE webhooks DROP COLUMN selection_error;
 ALTER TABLE webhooks DROP COLUMN needs_stats;
+
+-- Clicks are not stored by column any more.
+DROP TABLE click_details;
+ALTER TABLE click_totals DROP COLUMN detailed_at;
+DROP FUNCTION forget_months;
+CREATE OR REPLACE FUNCTION keep_month(month TIMESTAMPTZ) RETURNS VOID LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path FROM CURRENT AS $$
+DECLARE
+    first TIMESTAMP := date_trunc('month', month AT TIME ZONE 'UTC');
+    part  TEXT := 'clicks' || to_char(first, '_YYYY_MM');
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('linkforge.months'));
+    IF to_regclass(part) IS NULL THEN
+        EXECUTE format('CREATE TABLE %I (LIKE clicks INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part);
+        EXECUTE format('GRANT SELECT, INSERT ON %I TO linkforge_system', part);
+        EXECUTE format('ALTER TABLE clicks ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', part,
+            first AT TIME ZONE 'UTC', (first + INTERVAL '1 month') AT TIME ZONE 'UTC');
+    END IF;
+END $$;
+CREATE FUNCTION forget_months(until TIMESTAMPTZ) RETURNS VOID LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path FROM CURRENT AS $$
+DECLARE
+    part TEXT;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('linkforge.months'));
+    FOR part IN SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'clicks'::regclass ORDER BY c.relname LOOP
+        CONTINUE WHEN (to_date(right(part, 7), 'YYYY_MM') + INTERVAL '1 month')::TIMESTAMP AT TIME ZONE 'UTC' > until;
+        EXECUTE format('DROP TABLE %I', part);
+    END LOOP;
+END $$;
+REVOKE EXECUTE ON FUNCTION forget_months FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION forget_months TO linkforge_system;

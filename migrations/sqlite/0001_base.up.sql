@@ -267,22 +267,14 @@ CREATE TABLE click_days (
     counts BLOB NOT NULL, PRIMARY KEY (subject_id, starts_at)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX click_days_of_workspace ON click_days (workspace_id, starts_at);
-CREATE TABLE click_details (
-    subject_id TEXT NOT NULL, starts_at TEXT NOT NULL, workspace_id TEXT NOT NULL, clicks INTEGER NOT NULL,
-    moments BLOB NOT NULL, referrer BLOB NOT NULL, country BLOB NOT NULL, device BLOB NOT NULL, browser BLOB NOT NULL,
-    os BLOB NOT NULL, language BLOB NOT NULL, utm_source BLOB NOT NULL, utm_medium BLOB NOT NULL,
-    utm_campaign BLOB NOT NULL, utm_term BLOB NOT NULL, utm_content BLOB NOT NULL, status BLOB NOT NULL,
-    link_id BLOB NOT NULL, rule_id BLOB NOT NULL DEFAULT x'0100', target_id BLOB NOT NULL DEFAULT x'0100',
-    qr_source BLOB NOT NULL DEFAULT x'0100', PRIMARY KEY (subject_id, starts_at)
-) STRICT;
 CREATE TABLE click_totals (
     subject_id TEXT PRIMARY KEY, workspace_id TEXT NOT NULL, clicks INTEGER NOT NULL, latency_mean REAL NOT NULL,
     latency_m2 REAL NOT NULL, bots INTEGER NOT NULL DEFAULT 0,
     last_at TEXT NOT NULL DEFAULT '2000-01-01 00:00:00+00:00',
     sealed_at TEXT NOT NULL DEFAULT '2000-01-01 00:00:00+00:00',
-    detailed_at TEXT NOT NULL DEFAULT '2000-01-01 00:00:00+00:00', _sealed_clicks INTEGER NOT NULL DEFAULT 0,
-    _month INTEGER NOT NULL DEFAULT 0, _before_month INTEGER NOT NULL DEFAULT 0,
-    _before_last INTEGER NOT NULL DEFAULT 0, _outage INTEGER NOT NULL DEFAULT 0
+    _sealed_clicks INTEGER NOT NULL DEFAULT 0, _month INTEGER NOT NULL DEFAULT 0,
+    _before_month INTEGER NOT NULL DEFAULT 0, _before_last INTEGER NOT NULL DEFAULT 0,
+    _outage INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX click_totals_by_clicks ON click_totals (workspace_id, clicks, subject_id);
 CREATE INDEX click_totals_by_last_click ON click_totals (workspace_id, last_at, subject_id);

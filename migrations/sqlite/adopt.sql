@@ -65,3 +65,7 @@ CREATE INDEX links_of_workspace ON links (workspace_id, id, created_at, archived
 ALTER TABLE webhooks DROP COLUMN selection;
 ALTER TABLE webhooks DROP COLUMN selection_error;
 ALTER TABLE webhooks DROP COLUMN needs_stats;
+
+-- Clicks are not stored by column any more.
+DROP TABLE click_details;
+ALTER TABLE click_totals DROP COLUMN detailed_at;

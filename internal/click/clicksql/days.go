@@ -149,36 +149,8 @@ func lateOf(clicks []click.Click, links, spaces []clickstore.Total) additions {
 	return late
 }
 
-// addToSealed adds late or moved clicks to days that are sealed, and has the details of their
-// workspaces written again.
-func (s *Store) addToSealed(ctx context.Context, tx bun.Tx, more additions) error {
-	if err := s.addDays(ctx, tx, more, isNeverNew); err != nil {
-		return err
-	}
-	for workspaceID, from := range more.workspaces() {
-		if err := invalidateDetails(ctx, tx, workspaceID, from); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // isNeverNew is the isNew of addDays if no day is new.
 func isNeverNew(*addition) bool { return false }
-
-// workspaces are those among the subjects, with the oldest of their days.
-func (a additions) workspaces() map[string]time.Time {
-	found := map[string]time.Time{}
-	for _, one := range a {
-		if one.SubjectID != one.WorkspaceID {
-			continue
-		}
-		if oldest, known := found[one.SubjectID]; !known || one.StartsAt.Before(oldest) {
-			found[one.SubjectID] = one.StartsAt
-		}
-	}
-	return found
-}
 
 // replaceDay replaces a stored day.
 const replaceDay = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET
@@ -247,7 +219,7 @@ func (s *Store) lookUp(tx bun.Tx, all []*addition) *bun.RawQuery {
 	return tx.NewRaw("SELECT * FROM click_days WHERE (subject_id, starts_at) IN (VALUES ?)", bun.In(keys))
 }
 
-// keepMonth makes room for a month, where months have tables of their own.
+// keepMonth creates the partition of a month, where months have partitions.
 func (s *Store) keepMonth(ctx context.Context, t time.Time) error {
 	if s.DB.Kind != db.Postgres {
 		return nil
@@ -256,10 +228,10 @@ func (s *Store) keepMonth(ctx context.Context, t time.Time) error {
 	return err
 }
 
-// monthTable is where PostgreSQL keeps a month of a table.
-func (s *Store) monthTable(table string, t time.Time) string {
+// monthTable is the table of the clicks of a month.
+func (s *Store) monthTable(t time.Time) string {
 	if s.DB.Kind == db.Postgres {
-		return table + t.UTC().Format("_2006_01")
+		return "clicks" + t.UTC().Format("_2006_01")
 	}
-	return table
+	return "clicks"
 }

@@ -1,13 +1,11 @@
 package clicksql
 
-func init() { minDetailedClicks, maxDetailedClicks, busyToday = BusyDay, LargeDay, BusyDay }
+func init() { busyToday = BusyDay }
 
 // What tests of the database need to know.
 const (
-	BusyDay  = 3
-	LargeDay = 1000
-	Details  = details
-	Days     = days
+	BusyDay = 3
+	Days    = days
 )
 
 // Day is a row of the days.

@@ -62,7 +62,7 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link, space *clic
 	if err != nil {
 		return err
 	}
-	return s.addToSealed(ctx, tx, moved)
+	return s.addDays(ctx, tx, moved, isNeverNew)
 }
 
 // purgeBatch is how many clicks are removed at once.
@@ -76,15 +76,13 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	if err := s.removeAll(ctx, "clicks", "workspace_id = ?", workspaceID); err != nil {
 		return err
 	}
-	for _, table := range []string{days, details} {
-		if err := s.removeAll(ctx, table, "subject_id IN (?)", subjects); err != nil {
-			return err
-		}
+	if err := s.removeAll(ctx, days, "subject_id IN (?)", subjects); err != nil {
+		return err
 	}
 	return clickstore.PurgeTotals(ctx, s.DB, workspaceID)
 }
 
-// removeAll deletes the rows of clicks, days or details that a condition selects, batch by batch.
+// removeAll deletes the rows of clicks or days that a condition selects, batch by batch.
 func (s *Store) removeAll(ctx context.Context, table, condition string, args ...any) error {
 	keys := "subject_id, starts_at"
 	if table == "clicks" {

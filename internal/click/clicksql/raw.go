@@ -14,8 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 )
 
-// This file counts single clicks, as long as they are stored: by column those of busy days, and one
-// by one the others.
+// This file counts single clicks, as long as they are stored.
 
 // CheckKept implements clickstore.Store.
 func (s *Store) CheckKept(ctx context.Context, of clickstore.Query) error {
@@ -50,7 +49,7 @@ func (q *query) clicks(ctx context.Context) *bun.SelectQuery {
 }
 
 // clicksIn selects the single clicks of some spans.
-func (q *query) clicksIn(ctx context.Context, spans ...clickstore.Range) *bun.SelectQuery {
+func (q *query) clicksIn(ctx context.Context, spans []clickstore.Range) *bun.SelectQuery {
 	return q.clicks(ctx).WhereGroup(" AND ", func(sel *bun.SelectQuery) *bun.SelectQuery {
 		for _, span := range spans {
 			sel = sel.WhereOr("clicked_at >= ? AND clicked_at < ?", span.From, span.To)
@@ -62,27 +61,20 @@ func (q *query) clicksIn(ctx context.Context, spans ...clickstore.Range) *bun.Se
 // counted are the columns of a Count.
 const counted = "COUNT(*) AS clicks, COUNT(*) FILTER (WHERE visit) AS visits, COUNT(*) FILTER (WHERE bot) AS bots"
 
-// countClicks counts the clicks of spans by the quarter of an hour.
+// countClicks counts the clicks of spans by the quarter of an hour. It returns InvalidInput if there
+// were clicks that are not stored any more, as countBy and latencies do.
 func (q *query) countClicks(ctx context.Context, spans []clickstore.Range) (points []clickstore.Point, err error) {
-	rest, err := q.eachDetail(ctx, spans, slices.Collect(maps.Keys(q.Values)),
-		func(span clickstore.Range, d *storedDetail) {
-			var found [click.Day / click.BucketLength]click.Count
-			d.eachClick(q.Values, func(_ int, quarter byte, one click.Count) { found[quarter].Add(one) })
-			for quarter, n := range found {
-				at := d.start.Add(time.Duration(quarter) * click.BucketLength)
-				if n.Clicks > 0 && !at.Before(span.From) && at.Before(span.To) {
-					points = append(points, clickstore.Point{Start: at, Count: n})
-				}
-			}
-		})
-	if err != nil || len(rest) == 0 {
-		return points, err
+	if len(spans) == 0 {
+		return nil, nil
+	}
+	if err := q.checkKept(ctx, spans...); err != nil {
+		return nil, err
 	}
 	var rows []struct {
 		Quarter int64
 		click.Count
 	}
-	err = q.clicksIn(ctx, rest...).ColumnExpr("? AS quarter", q.store.quarter()).ColumnExpr(counted).GroupExpr("1").
+	err = q.clicksIn(ctx, spans).ColumnExpr("? AS quarter", q.store.quarter()).ColumnExpr(counted).GroupExpr("1").
 		Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks one by one: %w", err)
@@ -96,30 +88,17 @@ func (q *query) countClicks(ctx context.Context, spans []clickstore.Range) (poin
 
 // countBy counts the clicks of spans by the values of a dimension.
 func (q *query) countBy(ctx context.Context, by click.Dimension, spans []clickstore.Range, all click.Values) error {
-	wanted := slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(q.Values)), by))))
-	rest, err := q.eachDetail(ctx, spans, wanted, func(span clickstore.Range, d *storedDetail) {
-		column := d.columns[by]
-		found := make([]click.Count, len(column.values))
-		d.eachClick(q.Values, func(number int, quarter byte, one click.Count) {
-			at := d.start.Add(time.Duration(quarter) * click.BucketLength)
-			if !at.Before(span.From) && at.Before(span.To) {
-				found[column.clickCode(number)].Add(one)
-			}
-		})
-		for code, n := range found {
-			if n.Clicks > 0 {
-				all.Add(column.values[code], n)
-			}
-		}
-	})
-	if err != nil || len(rest) == 0 {
+	if len(spans) == 0 {
+		return nil
+	}
+	if err := q.checkKept(ctx, spans...); err != nil {
 		return err
 	}
 	var rows []struct {
 		Value *string
 		click.Count
 	}
-	err = q.clicksIn(ctx, rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).
+	err := q.clicksIn(ctx, spans).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).
 		ColumnExpr(counted).
 		GroupExpr("1").Scan(ctx, &rows)
 	if err != nil {
@@ -142,7 +121,7 @@ func (q *query) latencies(ctx context.Context, spans []clickstore.Range, tally *
 	if err := q.checkKept(ctx, spans...); err != nil {
 		return err
 	}
-	rows, err := q.clicksIn(ctx, spans...).Column("latency_ms").Rows(ctx)
+	rows, err := q.clicksIn(ctx, spans).Column("latency_ms").Rows(ctx)
 	if err != nil {
 		return fmt.Errorf("reading latencies: %w", err)
 	}

@@ -158,20 +158,18 @@ func (s *Store) correctMonth(ctx context.Context, tx bun.Tx, subject string, mon
 	if err != nil || !one.differs() {
 		return err
 	}
-	if !one.want.equal(one.is) {
-		if err := s.rewrite(ctx, tx, subject, month, end, one.want); err != nil {
-			return err
-		}
+	_, err = tx.NewDelete().Table(days).Where("subject_id = ?", subject).Where("starts_at >= ?", month).
+		Where("starts_at < ?", end).Exec(ctx)
+	if err != nil {
+		return err
 	}
-	return s.forgetDetails(ctx, tx, t, month, end)
+	return s.addDays(ctx, tx, one.want, isNeverNew)
 }
 
-// sums are the sums of days of a subject: what its clicks add up to, what is stored, and the days
-// whose details differ.
+// sums are the sums of days of a subject: what its clicks add up to, and what is stored.
 type sums struct {
-	want    additions
-	is      []day
-	details []time.Time
+	want additions
+	is   []day
 }
 
 // sumsOf reads the sums of a subject in a span of time, and its clicks as far as they are sealed.
@@ -183,10 +181,6 @@ func (s *Store) sumsOf(
 	}
 	err = tx.NewSelect().Model(&read.is).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).
 		Where("starts_at < ?", end).Scan(ctx)
-	if err != nil || len(read.want) == 0 {
-		return read, err
-	}
-	read.details, err = s.detailsThatDiffer(ctx, tx, t.SubjectID, from, end, read.want)
 	return read, err
 }
 
@@ -214,16 +208,11 @@ func (s *sums) of(month time.Time) *sums {
 			one.is = append(one.is, s.is[i])
 		}
 	}
-	for _, start := range s.details {
-		if isIn(start) {
-			one.details = append(one.details, start)
-		}
-	}
 	return one
 }
 
 // differs reports whether stored sums differ from those of the clicks, if there are any.
-func (s *sums) differs() bool { return len(s.want) > 0 && (len(s.details) > 0 || !s.want.equal(s.is)) }
+func (s *sums) differs() bool { return len(s.want) > 0 && !s.want.equal(s.is) }
 
 // clicks is how many clicks the stored sums count.
 func (s *sums) clicks() (n int64) {
@@ -231,47 +220,6 @@ func (s *sums) clicks() (n int64) {
 		n += s.is[i].Clicks
 	}
 	return n
-}
-
-// detailsThatDiffer returns the days of a subject whose details differ from their clicks.
-func (s *Store) detailsThatDiffer(
-	ctx context.Context, tx reader, subject string, from, to time.Time, want additions,
-) (differ []time.Time, err error) {
-	var columns []click.Dimension
-	for _, d := range click.StoredDimensions {
-		if d.Name != click.ByLink || isWorkspace(subject) { // a link's rollups do not count by link
-			columns = append(columns, d.Name)
-		}
-	}
-	err = eachDetailOf(ctx, tx.NewSelect().TableExpr("? AS x", bun.Ident(details)).Where("x.subject_id = ?", subject).
-		Where("x.starts_at >= ?", from).Where("x.starts_at < ?", to), columns,
-		func(d *storedDetail) {
-			one := want[dayKey{subject, d.start.Unix()}]
-			if one != nil && one.Clicks == int64(len(d.moments)/momentBytes) && !d.equal(one.counts) {
-				differ = append(differ, d.start)
-			}
-		})
-	return differ, err
-}
-
-// forgetDetails schedules the details of a subject's month to be written again.
-func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *clickstore.Total, from, to time.Time) error {
-	_, err := tx.NewDelete().Table(details).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).
-		Where("starts_at < ?", to).Exec(ctx)
-	if err != nil {
-		return err
-	}
-	return invalidateDetails(ctx, tx, t.WorkspaceID, from)
-}
-
-// rewrite replaces the days of a subject in a span of time.
-func (s *Store) rewrite(ctx context.Context, tx bun.Tx, subject string, from, to time.Time, want additions) error {
-	_, err := tx.NewDelete().Table(days).Where("subject_id = ?", subject).Where("starts_at >= ?", from).
-		Where("starts_at < ?", to).Exec(ctx)
-	if err != nil {
-		return err
-	}
-	return s.addDays(ctx, tx, want, isNeverNew)
 }
 
 // lockTotal reads a subject's total and keeps others from writing sums of it until the transaction

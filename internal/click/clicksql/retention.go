@@ -13,8 +13,8 @@ import (
 // ClicksSince is the instant since which single clicks are stored.
 func (s *Store) ClicksSince() time.Time { return clickstore.KeptSince(s.Now(), s.ClickMonths) }
 
-// Retain creates the partitions of the next months, and deletes expired ones. Clicks that
-// are not sealed yet stay.
+// Retain creates the partitions of the next months, and deletes expired clicks. Clicks that are not
+// sealed yet stay.
 func (s *Store) Retain(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for ahead := range 3 {
@@ -28,34 +28,22 @@ func (s *Store) Retain(ctx context.Context) error {
 	}
 	since := clickstore.Earlier(s.ClicksSince(), sealed) // unsealed clicks have no other counts
 	if s.DB.Kind == db.Postgres {
-		return s.forgetMonths(ctx, since)
+		if _, err := s.DB.NewRaw("SELECT forget_months(?)", since).Exec(ctx); err != nil {
+			return fmt.Errorf("dropping months of clicks: %w", err)
+		}
+		return nil
 	}
 	return s.forgetRows(ctx, since)
 }
 
-func (s *Store) forgetMonths(ctx context.Context, since time.Time) error {
-	for _, table := range []string{"clicks", details} {
-		if _, err := s.DB.NewRaw("SELECT forget_months(?, ?)", table, since).Exec(ctx); err != nil {
-			return fmt.Errorf("dropping months of %s: %w", table, err)
-		}
-	}
-	return nil
-}
-
-// forgetRows goes through all subjects, whose rows are found by their keys.
+// forgetRows goes through all workspaces, whose rows are found by their keys.
 func (s *Store) forgetRows(ctx context.Context, since time.Time) error {
-	var subjects []clickstore.Total
-	if err := s.DB.NewSelect().Model(&subjects).Column("subject_id", "workspace_id").Scan(ctx); err != nil {
-		return fmt.Errorf("selecting subjects with clicks: %w", err)
+	var spaces []string
+	err := s.DB.NewSelect().Model((*clickstore.Total)(nil)).Distinct().Column("workspace_id").Scan(ctx, &spaces)
+	if err != nil {
+		return fmt.Errorf("selecting workspaces with clicks: %w", err)
 	}
-	spaces := map[string]bool{}
-	for _, t := range subjects {
-		spaces[t.WorkspaceID] = true
-		if err := s.removeAll(ctx, details, "subject_id = ? AND starts_at < ?", t.SubjectID, since); err != nil {
-			return err
-		}
-	}
-	for space := range spaces {
+	for _, space := range spaces {
 		if err := s.removeAll(ctx, "clicks", "workspace_id = ? AND clicked_at < ?", space, since); err != nil {
 			return err
 		}

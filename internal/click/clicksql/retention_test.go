@@ -43,11 +43,11 @@ func aged(t *testing.T, d *db.DB) (*clicktest.World, *rand.Rand) {
 	return w, random
 }
 
-// months are the tables that PostgreSQL keeps months of a table in.
-func months(t *testing.T, d *db.DB, table string) (names []string) {
+// months are the tables that PostgreSQL keeps months of clicks in.
+func months(t *testing.T, d *db.DB) (names []string) {
 	t.Helper()
 	must.NoError(t,
-		d.NewRaw("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ?::regclass ORDER BY 1", table).
+		d.NewRaw("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'clicks'::regclass ORDER BY 1").
 			Scan(db.AsSystem(t.Context()), &names))
 	return names
 }
@@ -72,11 +72,9 @@ func wantStored(t *testing.T, w *clicktest.World) {
 	if w.DB.Kind != db.Postgres {
 		return
 	}
-	for table, first := range map[string]string{"clicks": "clicks_2025_10", clicksql.Details: "click_details_2025_10"} {
-		names := months(t, w.DB, table)
-		if last := table + "_2027_01"; names[0] != first || names[len(names)-1] != last {
-			t.Errorf("months are stored from %s to %s, want from %s to %s", names[0], names[len(names)-1], first, last)
-		}
+	const first, last = "clicks_2025_10", "clicks_2027_01"
+	if names := months(t, w.DB); names[0] != first || names[len(names)-1] != last {
+		t.Errorf("months are stored from %s to %s, want from %s to %s", names[0], names[len(names)-1], first, last)
 	}
 }
 
@@ -88,9 +86,9 @@ func wantRefused(t *testing.T, what string, err error) {
 	}
 }
 
-// TestRetention_RemovesOldDetails: clicks go after 13 months; days and
+// TestRetention_RemovesOldClicks: clicks go after 13 months; days and
 // totals stay for ever, and what cannot be known is refused, not counted as nothing.
-func TestRetention_RemovesOldDetails(t *testing.T) {
+func TestRetention_RemovesOldClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, _ := aged(t, d)
@@ -205,9 +203,9 @@ func TestRetention_SkipsYoungLinks(t *testing.T) {
 	})
 }
 
-// TestRetention_RefusesOnlyRemovedDetails: an edge of the range where nothing was clicked is known
+// TestRetention_RefusesOnlyRemovedClicks: an edge of the range where nothing was clicked is known
 // by its day.
-func TestRetention_RefusesOnlyRemovedDetails(t *testing.T) {
+func TestRetention_RefusesOnlyRemovedClicks(t *testing.T) {
 	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
 		w.Write(t, clicktest.CrowdOf(w.Links[0], longAgo.Add(-200*click.Day), 3)...)
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon, 3)...)

@@ -31,10 +31,9 @@ func TestRebuild_RecreatesRollups(t *testing.T) {
 			"DELETE FROM click_days WHERE subject_id = ?0", "DELETE FROM click_totals WHERE subject_id = ?0",
 			"UPDATE click_days SET visits = clicks + 1 WHERE subject_id = ?0",
 			"UPDATE click_days SET counts = ?1 WHERE subject_id = ?0",
-			"UPDATE click_details SET rule_id = ?2 WHERE subject_id = ?0",
 		} {
-			broken, none, empty := w.Links[i%5].LinkID, []byte{}, []byte{1, 0} // a column of one value, which is empty
-			must.Value(w.DB.NewRaw(breakage, broken, none, empty).Exec(db.AsSystem(t.Context())))(t)
+			broken, none := w.Links[i%5].LinkID, []byte{}
+			must.Value(w.DB.NewRaw(breakage, broken, none).Exec(db.AsSystem(t.Context())))(t)
 			for range 2 {
 				var found []string
 				n, err := w.Verify(t.Context(), func(f clickstore.Difference) { found = append(found, f.SubjectID) })
@@ -183,6 +182,31 @@ func TestRollup_LosesNothingConcurrently(t *testing.T) {
 		}
 		for _, m := range w.Members {
 			w.Check(t, rand.New(rand.NewPCG(3, 3)), w.All(m, from.Add(-click.Day), clicktest.Noon.Add(click.Day)))
+		}
+	})
+}
+
+// TestRouting_CostsPlainLinksNothing: rollups of clicks without a rule do not store its absence.
+func TestRouting_CostsPlainLinksNothing(t *testing.T) {
+	clicktest.EachWorld(t, func(t *testing.T, w *clicktest.World) {
+		own, plain := w.Links[0], w.Links[1]
+		own.ClickedAt, plain.ClickedAt = clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(-2*click.Day)
+		routed := own
+		routed.RuleID, routed.TargetID, routed.QRSource = "rul_1", "tgt_1", "flyer"
+		w.Write(t, own, routed, plain)
+		w.SealDays(t)
+		for linkID, want := range map[string]int{plain.LinkID: 0, routed.LinkID: 3} {
+			var encoded []byte
+			must.NoError(t, w.DB.NewSelect().Table(clicksql.Days).Column("counts").Where("subject_id = ?", linkID).
+				Scan(db.AsSystem(t.Context()), &encoded))
+			counts, got := click.Counts{}, 0
+			must.NoError(t, counts.AddEncoded(encoded))
+			for _, d := range []click.Dimension{click.Rule, click.Target, click.QRSource} {
+				got += len(counts.Of(d.Definition().Number))
+			}
+			if got != want {
+				t.Errorf("a day of %s has %d rules, targets and sources, want %d", linkID, got, want)
+			}
 		}
 	})
 }

@@ -28,17 +28,9 @@ var busyToday int64 = 2000
 const openFor = time.Minute
 
 // Seal implements clickstore.Store: it adds clicks to the days of their links and workspaces, those
-// of days that are over and, of busy subjects, those of the quarters of an hour that are over. Then
-// it stores busy days by column.
+// of days that are over and, of busy subjects, those of the quarters of an hour that are over.
 func (s *Store) Seal(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
-	if err := s.sealDays(ctx); err != nil {
-		return fmt.Errorf("sealing days: %w", err)
-	}
-	return s.storeDetails(ctx)
-}
-
-func (s *Store) sealDays(ctx context.Context) error {
 	for isDone := false; !isDone; {
 		isDone = true
 		for last := ""; ; {
@@ -53,7 +45,7 @@ func (s *Store) sealDays(ctx context.Context) error {
 				return s.seal(ctx, tx, all)
 			})
 			if err != nil {
-				return err
+				return fmt.Errorf("sealing days: %w", err)
 			}
 			if next == "" {
 				break

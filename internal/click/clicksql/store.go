@@ -1,6 +1,5 @@
-// Package clicksql keeps clicks in the SQL database: their rows, the sums of days, and the details
-// of busy days by column. It implements package clickstore. Stores, jobs and commands construct and
-// call it.
+// Package clicksql stores clicks in the SQL database: their rows and the rollups of days. It
+// implements package clickstore. Stores, jobs and commands construct and call it.
 package clicksql
 
 import (

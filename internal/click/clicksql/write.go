@@ -83,7 +83,7 @@ func (s *Store) add(ctx context.Context, tx bun.Tx, clicks []click.Click) error 
 		return err
 	}
 	if late := lateOf(clicks, links, spaces); len(late) > 0 {
-		if err := s.addToSealed(ctx, tx, late); err != nil {
+		if err := s.addDays(ctx, tx, late, isNeverNew); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (s *Store) insertClicks(ctx context.Context, tx bun.Tx, clicks []click.Clic
 	values := make([]any, len(clickColumns))
 	byMonth := map[string][]*click.Click{}
 	for i := range clicks {
-		table := s.monthTable("clicks", clicks[i].ClickedAt)
+		table := s.monthTable(clicks[i].ClickedAt)
 		byMonth[table] = append(byMonth[table], &clicks[i])
 	}
 	for table, clicks := range byMonth {

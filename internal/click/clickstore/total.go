@@ -37,9 +37,6 @@ type Total struct {
 	BeforeLast  int64       `bun:"_before_last,scanonly"`
 	// Outage is how many clicks of Month have hits that were granted without Redis.
 	Outage int64 `bun:"_outage"`
-	// DetailedAt is, of a workspace, the midnight (UTC) before which each busy day has a row in
-	// click_details.
-	DetailedAt time.Time `bun:",scanonly"`
 }
 
 // TotalColumns are those of a Total.

@@ -128,7 +128,7 @@ func (w *World) Meant(q Question) (found []*click.Click) {
 		}
 		differs := false
 		for d, value := range q.F.Values {
-			differs = differs || c.Value(d) != value
+			differs = differs || valueOf(c, d) != value
 		}
 		if !differs {
 			found = append(found, c)
@@ -255,11 +255,22 @@ func (w *World) CheckBreakdown(t *testing.T, q Question, by click.Dimension, fir
 	}
 }
 
+// valueOf returns the value of a dimension; empty if it is not known.
+func valueOf(c *click.Click, by click.Dimension) string {
+	switch by {
+	case click.Status:
+		return strconv.Itoa(c.Status)
+	case click.ByLink:
+		return c.LinkID
+	}
+	return *by.Definition().Text(c)
+}
+
 // slicesOf divides clicks.
 func slicesOf(clicks []*click.Click, by click.Dimension, first int) (all []stats.Slice) {
 	parts := map[string][]*click.Click{}
 	for _, c := range clicks {
-		parts[c.Value(by)] = append(parts[c.Value(by)], c)
+		parts[valueOf(c, by)] = append(parts[valueOf(c, by)], c)
 	}
 	for value, part := range parts {
 		all = append(all, stats.Slice{Value: value, Count: CountAll(part)})

@@ -238,7 +238,7 @@ func (w *World) VerifyRollups(t *testing.T) {
 	}
 }
 
-// Seal sums up the days that are over, and keeps those by column that are busy.
+// SealDays sums up the days that are over, and the busy ones so far.
 func (w *World) SealDays(t *testing.T) {
 	t.Helper()
 	if err := w.Seal(t.Context()); err != nil {
