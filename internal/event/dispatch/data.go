@@ -39,7 +39,8 @@ func (d *Dispatcher) eventData(e *audit.Event, changes []*audit.FieldChange, l *
 func (d *Dispatcher) clickData(c *click.Click, l *link.Link) object {
 	data := object{{"id", c.PublicID()}, {"at", c.ClickedAt.UTC()}, {"status", c.Status}, {"bot", c.Bot}}
 	for _, dimension := range clickDimensions {
-		data = append(data, field{dimension.Definition().FieldName(), optional.Of(c.Value(dimension))})
+		of := dimension.Definition()
+		data = append(data, field{of.FieldName(), optional.Of(*of.Text(c))})
 	}
 	var target any
 	if l != nil {
