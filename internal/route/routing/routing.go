@@ -106,7 +106,7 @@ type Request struct {
 	// Failed means that a dependency was unavailable.
 	Failed bool
 
-	// Granted is the capped target that a grant was taken of; Unavailable are those without grants.
+	// Granted is the capped target that a grant was taken of, ExhaustedTargets are those without grants.
 	Granted          string
 	ExhaustedTargets []string
 }
