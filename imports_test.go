@@ -155,7 +155,7 @@ var scopes = map[string][]string{
 	"AsAccount":   {"workspace.memberships"},
 	"AsCreator":   {"creation.enter"},
 	"AsResolver": {
-		"link.exactlyAt", "history.ByPastAddress", "hitquota.exhausted", "resolve.query",
+		"link.AtPlace", "hitquota.exhausted", "resolve.query",
 		"link.WorkspacesOf",
 		"edit.claim", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",

@@ -30,9 +30,8 @@ func (a *app) shortURL(r *http.Request) (at resolve.Address, ok bool) {
 	if isOwnHost {
 		return at, !shortcode.Reserved(cmp.Or(at.Slug, at.Code))
 	}
-	if at.Host = host; a.hasOwnCodes(r, host) {
-		at = at.Whole()
-	}
+	at.Host = host
+	at = at.Interpret(a.hasOwnCodes(r, host))
 	first, _, _ := strings.Cut(at.Code, "/")
 	return at, host != "" && !shortcode.IsDomainPath(first) // see domainRoutes
 }
@@ -56,16 +55,16 @@ func (a *app) isOfRedirect(r *http.Request, at resolve.Address, suffix string) b
 	if err != nil { // which the redirect reports
 		return true
 	}
-	if target.Own == (resolve.Address{}) { // at no domain with codes of its own
+	if !target.At.IsOwn { // at no domain with codes of its own
 		return false
 	}
 	named := at.TrimSuffix(suffix)
 	page, err := a.Links.Resolver.Resolve(r.Context(), named, a.now(), admission.Admit)
-	hasPage := err == nil && !page.Unknown && page.Own.Code == named.Code
+	hasPage := err == nil && !page.Unknown && page.At.Code == named.Code
 	if hasPage || !target.Unknown {
 		admission.Release()
 	}
-	return !target.Unknown && (!hasPage || target.Own.Code == at.Code)
+	return !target.Unknown && (!hasPage || target.At.Code == at.Code)
 }
 
 // isStatsPage reports whether an address is that of a link's stats page.

@@ -141,39 +141,52 @@ func (s *Store) QRText(l *Link, source string) (string, error) {
 // At returns the link that redirects at an address, or would in another state, from the database.
 // It returns NotFound.
 func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
-	for at := range a.Candidates() {
-		l, err := s.exactlyAt(ctx, at)
-		if err == nil && l.AnswersAt(at) || err != nil && !errs.Is(err, errs.NotFound) {
-			return l, err
+	return s.AtPlace(ctx, a, s.Resolver.Place(a))
+}
+
+// AtPlace is At for an address whose slug or host is what a query like resolve.Place selects.
+func (s *Store) AtPlace(ctx context.Context, a resolve.Address, query *bun.SelectQuery) (*Link, error) {
+	if !a.IsPlausible() {
+		return nil, ErrNotFound()
+	}
+	ctx = db.AsResolver(ctx)
+	var place resolve.Host
+	var owner any = query
+	if a.Host != "" {
+		if err := query.Scan(ctx, &place); err != nil {
+			return nil, db.NoRowsAs(ErrNotFound(), err, "looking up the owner of a host")
+		}
+		owner = place.WorkspaceID
+	}
+	for at := range a.Interpret(place.OwnID != "").Candidates() {
+		code, isCode := at.StoredCode(&place)
+		l := &Link{}
+		q := s.DB.NewSelect().Model(l)
+		switch {
+		case !isCode:
+			continue
+		case place.OwnID != "":
+			q = q.Where("workspace_id = ?", owner).Where("code = ?", code)
+		case at.Slug == "" && at.Host == "":
+			q = q.Where("root_code = ?", code)
+		default:
+			q = q.Where("id = (?)", s.Resolver.WithCode(owner, code))
+		}
+		err := q.Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err == nil {
+			err = Complete(ctx, s.DB, s.now(), l)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("selecting a link by its address: %w", err)
+		}
+		if at.Path == "" || at.Path == "/" || l.Routing != nil && l.Routing.ForwardPath {
+			return l, nil
 		}
 	}
 	return nil, ErrNotFound()
-}
-
-// AnswersAt reports whether a link whose code is at an address answers there: also that of a path
-// only if it forwards paths.
-func (l *Link) AnswersAt(a resolve.Address) bool {
-	if l.OwnAddress != nil {
-		a = a.Whole()
-	}
-	return a.Path == "" || a.Path == "/" || l.Routing != nil && l.Routing.ForwardPath
-}
-
-// exactlyAt returns the link with the code of an address, with any path. It returns NotFound.
-func (s *Store) exactlyAt(ctx context.Context, a resolve.Address) (*Link, error) {
-	l := &Link{}
-	q, err := s.Resolver.ByAddress(s.DB.NewSelect().Model(l), a)
-	if err != nil {
-		return nil, err
-	}
-	err = q.Scan(db.AsResolver(ctx))
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, ErrNotFound()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("selecting a link by its address: %w", err)
-	}
-	return l, Complete(db.AsResolver(ctx), s.DB, s.now(), l)
 }
 
 // Forget removes changed links from this node's cache.
@@ -247,7 +260,7 @@ func (s *Store) ByCode(ctx context.Context, m workspace.Membership, code string,
 		return nil, err
 	}
 	if domainID != nil && id.Valid(id.Domain, *domainID) {
-		return s.find(ctx, m, "id = (?)", s.Resolver.WithOwnCode(m.ID(), "id", *domainID, code))
+		return s.find(ctx, m, "code = (?)", s.Resolver.WithOwnCode(m.ID(), *domainID, code))
 	}
 	if domainID != nil || !shortcode.IsCode(code) {
 		return nil, ErrNotFound()

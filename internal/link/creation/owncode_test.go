@@ -187,8 +187,8 @@ func TestOwnCodes_ForwardPaths(t *testing.T) {
 			"/a/1/2/3/4/5/6/7/8/9": {}, "/b": {},
 		} {
 			got := b.at(t, at.Host, path)
-			if want[0] == "" && !got.Unknown || want[0] != "" && (got.Own.Code != want[0] || got.Own.Path != want[1]) {
-				t.Errorf("%s: %+v, want %q", path, got.Own, want)
+			if want[0] == "" && !got.Unknown || want[0] != "" && (got.At.Code != want[0] || got.At.Path != want[1]) {
+				t.Errorf("%s: %+v, want %q", path, got.At, want)
 			}
 		}
 	})

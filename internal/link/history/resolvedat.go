@@ -2,15 +2,9 @@ package history
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
@@ -29,52 +23,13 @@ func (s *Store) CheckNotFuture(at time.Time) error {
 // to another. Whether a path is forwarded is as it is now. It checks no permission. It returns
 // NotFound.
 func (s *Store) ByPastAddress(ctx context.Context, a resolve.Address, at time.Time) (*link.Link, error) {
-	if a.Slug == "" && a.Host == "" {
-		return s.At(ctx, a)
-	}
-	if !a.IsPlausible() {
-		return nil, link.ErrNotFound()
-	}
-	ctx = db.AsResolver(ctx)
-	var owner struct {
-		WorkspaceID   string
-		DomainID      *string
-		CaseSensitive bool
-	}
-	if err := s.pastOwner(a, db.Instant(at)).Scan(ctx, &owner); err != nil {
-		return nil, db.NoRowsAs(link.ErrNotFound(), err, "looking up the owner of an address")
-	}
-	for candidate := range a.Candidates() {
-		l := &link.Link{}
-		q := s.DB.NewSelect().Model(l)
-		if owner.DomainID == nil {
-			q = q.Where("id = (?)", s.Resolver.WithCode(owner.WorkspaceID, candidate.Code))
-		} else {
-			key, _ := shortcode.OwnKey(candidate.Whole().Code, owner.CaseSensitive)
-			q = q.Where("workspace_id = ?", owner.WorkspaceID).Where("code = ?", *owner.DomainID+"/"+key)
-		}
-		err := q.Scan(ctx)
-		if err == nil && l.AnswersAt(candidate) {
-			return l, link.Complete(ctx, s.DB, s.now(), l)
-		}
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return nil, fmt.Errorf("selecting a link by its code: %w", err)
-		}
-	}
-	return nil, link.ErrNotFound()
-}
-
-// pastOwner selects the workspace that had the slug or host of an address at an instant. Slugs have
-// no end.
-func (s *Store) pastOwner(a resolve.Address, at time.Time) *bun.SelectQuery {
+	at = db.Instant(at)
 	if a.Host == "" {
-		return s.DB.NewSelect().Table("slugs").Column("workspace_id").
-			ColumnExpr("NULL AS domain_id, ? AS case_sensitive", true).
-			Where("slug = ?", a.Slug).Where("created_at <= ?", at)
+		return s.AtPlace(ctx, a, s.Resolver.Place(a).Where("created_at <= ?", at)) // slugs have no end
 	}
-	return s.DB.NewSelect().Table("host_owners").Column("workspace_id", "domain_id", "case_sensitive").
-		Where("host = ?", a.Host).
-		Where("starts_at <= ?", at).Where("ends_at IS NULL OR ends_at > ?", at)
+	return s.AtPlace(ctx, a, s.DB.NewSelect().Table("host_owners").Column("workspace_id", "case_sensitive").
+		ColumnExpr("coalesce(domain_id, '') AS own_id").Where("host = ?", a.Host).
+		Where("starts_at <= ?", at).Where("ends_at IS NULL OR ends_at > ?", at))
 }
 
 // ResolvedAt returns the version of a link that answered at one of its addresses at an instant; nil

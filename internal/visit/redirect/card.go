@@ -45,8 +45,8 @@ func (v *visit) writeCard(w http.ResponseWriter) {
 
 // site returns the host of the requested short URL.
 func (v *visit) site() string {
-	if v.at.Host != "" {
-		return v.at.Host
+	if host := v.target.At.Host; host != "" {
+		return host
 	}
 	return v.Resolver.PublicHost()
 }
@@ -54,8 +54,9 @@ func (v *visit) site() string {
 // shortURL returns the requested short URL without path and query. Of the hosts of the instance it
 // has that of the public URL.
 func (v *visit) shortURL() string {
-	if v.at.Host != "" {
-		return "https://" + v.at.Host + v.at.EscapedPath()
+	at := v.target.At
+	if at.Host != "" {
+		return "https://" + at.Host + at.EscapedPath()
 	}
-	return v.Resolver.PublicURL + v.at.EscapedPath()
+	return v.Resolver.PublicURL + at.EscapedPath()
 }

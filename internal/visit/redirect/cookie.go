@@ -19,7 +19,7 @@ func (v *visit) targetCookie(a *routing.Decision) *http.Cookie {
 // cookie returns a cookie that is sent to the short URL only.
 func (v *visit) cookie(name, value string, life time.Duration) *http.Cookie {
 	return &http.Cookie{
-		Name: name, Value: value, Path: cookiePath(v.at.EscapedPath(), v.http.URL.EscapedPath()),
+		Name: name, Value: value, Path: cookiePath(v.target.At.EscapedPath(), v.http.URL.EscapedPath()),
 		MaxAge:   int(life.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.isSecure(),
 	}

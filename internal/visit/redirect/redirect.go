@@ -69,13 +69,12 @@ type Handler struct {
 // their network.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	defer web.Recovered(h.Log, w, r, visitorpage.WriteInternalError)
-	v := visit{Handler: h, http: r, from: web.Peer(r), at: at}
+	v := visit{Handler: h, http: r, from: web.Peer(r)}
 	v.request = routing.Request{
 		Now: h.Now(), Head: r.Method == http.MethodHead, Post: r.Method == http.MethodPost,
 		Writes: r.Method != http.MethodGet && r.Method != http.MethodHead,
-		Code:   at.Code, Path: at.Path, Query: v.query(),
 	}
-	answer, err := v.find(w)
+	answer, err := v.find(w, at)
 	if answer.Page.IsHeld() {
 		if !utf8.ValidString(v.password()) {
 			web.NameRequest(w, r)
@@ -102,18 +101,17 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 
 // query returns the query of the request, with the parameters that follow the code in place of it.
 func (v *visit) query() string {
-	if v.at.Query == "" {
+	if v.target.At.Query == "" {
 		return v.http.URL.RawQuery
 	}
-	return strings.TrimSuffix(v.at.Query+"&"+v.http.URL.RawQuery, "&")
+	return strings.TrimSuffix(v.target.At.Query+"&"+v.http.URL.RawQuery, "&")
 }
 
 // recordUnmatched counts a request without a destination, if the address belongs to a workspace.
 // Texts that cannot be codes are counted together.
 func (v *visit) recordUnmatched(status int) {
-	code, workspaceID := v.at.Code, v.target.WorkspaceID
-	if _, isOwn := shortcode.OwnKey(code, true); !shortcode.IsCode(code) &&
-		(!isOwn || v.target.Own == (resolve.Address{})) {
+	code, workspaceID := v.target.At.Code, v.target.WorkspaceID
+	if _, isOwn := shortcode.OwnKey(code, true); !shortcode.IsCode(code) && (!isOwn || !v.target.At.IsOwn) {
 		code = ""
 	}
 	if workspaceID != "" && workspaceID != id.PublicWorkspace && v.http.Method == http.MethodGet &&

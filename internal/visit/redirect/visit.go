@@ -21,7 +21,6 @@ type visit struct {
 	*Handler
 	http    *http.Request
 	from    netip.Addr
-	at      resolve.Address
 	target  resolve.Target
 	request routing.Request
 	// reading has the properties of the visitor, once they are read.
@@ -39,16 +38,10 @@ func (v *visit) decide() routing.Decision { return routing.Decide(&v.target.Prog
 // that has no link, counts for the rate UnknownCodes of the address network; it is released if
 // there is a link. A network above the rate causes no query and does not learn whether a code is
 // unknown; links in memory still redirect it.
-func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error) {
+func (v *visit) find(w http.ResponseWriter, at resolve.Address) (answer routing.Decision, err error) {
 	ctx, unknownCode := v.http.Context(), v.UnknownCodes.Admission(v.from, v.request.Now)
-	v.target, err = v.Resolver.Resolve(ctx, v.at, v.request.Now, unknownCode.Admit)
-	if err == nil && v.target.Unknown && v.target.Own == (resolve.Address{}) {
-		err = v.findMarked(unknownCode.Admit)
-	}
-	if v.target.Own != (resolve.Address{}) {
-		v.at = v.target.Own
-		v.request.Code, v.request.Path, v.request.Query = v.at.Code, v.at.Path, v.query()
-	}
+	v.target, err = v.Resolver.Resolve(ctx, at, v.request.Now, unknownCode.Admit)
+	v.request.Code, v.request.Path, v.request.Query = v.target.At.Code, v.target.At.Path, v.query()
 	v.request.Throttled = unknownCode.RetryAfter
 	if errors.Is(err, resolve.ErrNotAdmitted) {
 		return v.decide(), nil
@@ -65,20 +58,6 @@ func (v *visit) find(w http.ResponseWriter) (answer routing.Decision, err error)
 		unknownCode.Release()
 	}
 	return answer, err
-}
-
-// findMarked resolves an unknown code again without marks of emphasis. It changes nothing if it
-// finds no link.
-func (v *visit) findMarked(admit resolve.Admit) error {
-	at := v.at.WithoutEmphasis()
-	if at.Code == v.at.Code {
-		return nil
-	}
-	target, err := v.Resolver.Resolve(v.http.Context(), at, v.request.Now, admit)
-	if err == nil && !target.Unknown {
-		v.at, v.target, v.request.Code = at, target, at.Code
-	}
-	return err
 }
 
 // prepare sets the facts for the routing of a link, its limit and its fallback URLs.

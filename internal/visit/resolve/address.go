@@ -26,10 +26,11 @@ type Address struct {
 	// Path is what follows the code, as sent, with its slash, and Query what follows an ampersand
 	// in place of the question mark. They do not identify the link.
 	Path, Query string
-	// whole is the path at a workspace's host, as sent, without its first slash. With isOwn, it is
-	// the part of the code: see Whole.
-	whole string
-	isOwn bool
+	// IsOwn means that the code is one of the host itself, and not of its workspace.
+	IsOwn bool
+	// sent is the path at a workspace's host, as sent, without its first slash. With IsOwn, it is
+	// the part of the code.
+	sent string
 }
 
 // PathAddress returns the address in a URL: /CODE or /SLUG/CODE at the hosts of the instance, /CODE
@@ -46,7 +47,7 @@ func PathAddress(u *url.URL, isInstance bool) (at Address, ok bool) {
 		return at, false
 	}
 	if !isInstance {
-		at.whole = sent
+		at.sent = sent
 	}
 	code, rest := cutSegment(sent)
 	first := decodeSegment(code)
@@ -122,14 +123,8 @@ func isSegment(s string) bool {
 	return s != "" && s != "." && s != ".." && strings.IndexByte(s, '/') < 0
 }
 
-// IsPlausible reports whether the address is well-formed. Others are not looked up.
+// IsPlausible reports whether the slug and the host are well-formed. Others are not looked up.
 func (a Address) IsPlausible() bool {
-	_, isOwn := shortcode.OwnKey(a.Whole().Code, true)
-	return (shortcode.IsCode(a.Code) || isOwn) && a.hasPlausiblePlace()
-}
-
-// hasPlausiblePlace reports whether the slug and the host are well-formed.
-func (a Address) hasPlausiblePlace() bool {
 	return (a.Slug == "" || shortcode.IsCode(a.Slug)) && isHost(a.Host)
 }
 
@@ -143,37 +138,6 @@ func isHost(s string) bool {
 	return len(s) <= 253
 }
 
-// ByAddress restricts a query of links to the one at the address. It returns NotFound for what
-// cannot be an address.
-func (s *Resolver) ByAddress(q *bun.SelectQuery, a Address) (*bun.SelectQuery, error) {
-	switch {
-	case !a.IsPlausible():
-		return nil, errNotFound()
-	case a.Slug == "" && a.Host == "":
-		return q.Where("root_code = ?", a.Code), nil
-	}
-	return q.Where("id = (?)", s.LinkAt(s.workspaceAt(a), a)), nil
-}
-
-// LinkAt selects the id of the link that an address below a slug or at a host has in a workspace,
-// which is an id or a query for it.
-func (s *Resolver) LinkAt(workspaceID any, a Address) *bun.SelectQuery {
-	shared := s.DB.NewSelect().ColumnExpr("NULL")
-	if shortcode.IsCode(a.Code) {
-		shared = s.WithCode(workspaceID, a.Code)
-	}
-	if a.Host == "" {
-		return shared
-	}
-	own := s.DB.NewSelect().Table("domains").ColumnExpr("1").Where("workspace_id = (?)", workspaceID).
-		Where("host = ?", a.Host).Where(hasOwnCodes)
-	at := a.Whole()
-	cut := at.withoutParameters()
-	withCode := func(code string) *bun.SelectQuery { return s.WithOwnCode(workspaceID, "host", a.Host, code) }
-	return s.DB.NewSelect().ColumnExpr("CASE WHEN EXISTS (?) THEN COALESCE((?), (?), (?)) ELSE (?) END", own,
-		withCode(at.Code), withCode(cut.Code), withCode(cut.withoutMarks().Code), shared)
-}
-
 // WithCode selects the id of the link that a code has in a workspace, which is an id or a query for
 // it: the link with the code, or else with its code key. A custom link without a key is the last
 // choice.
@@ -184,133 +148,114 @@ func (s *Resolver) WithCode(workspaceID any, code string) *bun.SelectQuery {
 		OrderExpr("code_key IS NOT NULL DESC").Limit(1)
 }
 
-// WithOwnCode selects the id of the link that a code has at a domain with codes of its own. A
-// column names the domain.
-func (s *Resolver) WithOwnCode(workspaceID any, column, value, code string) *bun.SelectQuery {
+// WithOwnCode selects what the table links has as the code of a link with a code of a domain.
+func (s *Resolver) WithOwnCode(workspaceID, domainID, code string) *bun.SelectQuery {
 	key, _ := shortcode.OwnKey(code, true) // empty for a text that is no code: no link has that
 	folded, _ := shortcode.OwnKey(code, false)
-	return s.DB.NewSelect().TableExpr("domains AS domain").Column("links.id").
-		Join("JOIN links ON links.workspace_id = domain.workspace_id AND links.code = "+
-			"domain.id || '/' || CASE WHEN domain.case_sensitive THEN ? ELSE ? END", key, folded).
-		Where("domain.workspace_id = (?)", workspaceID).Where("domain.? = ?", bun.Ident(column), value).
-		Where(hasOwnCodes)
+	return s.DB.NewSelect().Table("domains").
+		ColumnExpr("id || '/' || CASE WHEN case_sensitive THEN ? ELSE ? END", key, folded).
+		Where("workspace_id = ?", workspaceID).Where("id = ?", domainID).Where(hasOwnCodes)
 }
 
-// maxForwards is how many shorter codes are tried for a path at a host with codes of its own.
-const maxForwards = 8
+// Place selects the columns of Host that lookups need: of a slug, the workspace that has or had it;
+// of a verified domain, also its id and case_sensitive if it has codes of its own.
+func (s *Resolver) Place(a Address) *bun.SelectQuery {
+	if a.Host == "" {
+		return s.DB.NewSelect().Table("slugs").Column("workspace_id").Where("slug = ?", a.Slug)
+	}
+	return s.DB.NewSelect().Table("domains").Column("workspace_id", "case_sensitive").
+		ColumnExpr("CASE WHEN "+hasOwnCodes+" THEN id ELSE '' END AS own_id").
+		Where("host = ?", a.Host).Where("verified_at IS NOT NULL")
+}
 
-// Whole returns the address as a host with codes of its own has it: the code is the whole path,
-// without a slash at its end.
-func (a Address) Whole() Address {
-	if a.isOwn {
+// StoredCode returns what the table links has as the code of the link at an address. It reports
+// false for a text that no link has as its code.
+func (a Address) StoredCode(place *Host) (code string, ok bool) {
+	if place.OwnID == "" {
+		return a.Code, shortcode.IsCode(a.Code)
+	}
+	key, ok := shortcode.OwnKey(a.Code, place.CaseSensitive)
+	return place.OwnID + "/" + key, ok
+}
+
+// Interpret returns the address as its host interprets the path: with codes of its own, the code is
+// the whole path, without a slash at its end.
+func (a Address) Interpret(hasOwnCodes bool) Address {
+	if !hasOwnCodes || a.IsOwn {
 		return a
 	}
-	code, hasSlash := strings.CutSuffix(a.whole, "/")
-	at := ownAddress(a.Host, code)
-	if hasSlash {
-		at.Path = "/"
-	}
-	return at
+	code := strings.TrimSuffix(a.sent, "/")
+	return ownAddress(a.Host, code, a.sent[len(code):], "")
 }
 
-// ownAddress returns the address of a path at a host with codes of its own.
-func ownAddress(host, path string) Address {
-	return Address{Host: host, Code: decodeSegment(path), whole: path, isOwn: true}
+// ownAddress returns the address of a code, as it was sent to a host with codes of its own.
+func ownAddress(host, sent, path, query string) Address {
+	return Address{Host: host, Code: decodeSegment(sent), Path: path, Query: query, IsOwn: true, sent: sent}
 }
 
 // OwnAddress returns the address of a code at a host with codes of its own.
 func OwnAddress(host, code string) Address {
-	return ownAddress(host, strings.TrimPrefix((&url.URL{Path: "/" + code}).EscapedPath(), "/"))
+	return ownAddress(host, strings.TrimPrefix((&url.URL{Path: "/" + code}).EscapedPath(), "/"), "", "")
 }
 
-// splits yields an address as Whole has it, and after it those of the codes that the path may mean:
-// without the parameters at its end, without the marks before them too, and then shorter ones, with
-// the rest as the path.
-func (a Address) splits() iter.Seq[Address] {
-	return func(yield func(Address) bool) {
-		at := a.Whole()
-		if !yield(at) {
-			return
-		}
-		cut := at.withoutParameters()
-		if cut.Code != at.Code && !yield(cut) {
-			return
-		}
-		if bare := cut.withoutMarks(); bare.Code != cut.Code && !yield(bare) {
-			return
-		}
-		for range maxForwards {
-			i := strings.LastIndexByte(at.whole, '/')
-			if i < 0 {
-				return
-			}
-			rest := at.whole[i:] + at.Path
-			at = ownAddress(at.Host, at.whole[:i])
-			if at.Path = rest; !yield(at) {
-				return
-			}
-		}
-	}
-}
+const (
+	// emphasis are marks of emphasis in messages, which codes may have too.
+	emphasis = "-_"
+	// maxForwards is how many shorter codes are tried for a path at a host with codes of its own.
+	maxForwards = 8
+)
 
-// withoutParameters returns an address of Whole without the parameters behind the code, which are
-// in its query.
-func (a Address) withoutParameters() Address {
-	before, query, ok := cutParameters(a.whole, "")
-	if !ok {
-		return a
-	}
-	at := ownAddress(a.Host, before)
-	at.Query = query
-	return at
-}
-
-// withoutMarks returns an address of withoutParameters without what PathAddress removes from codes
-// of workspaces, and without marks of emphasis.
-func (a Address) withoutMarks() Address {
-	if !IsClean("/" + a.Code + a.Path) {
-		return a
-	}
-	at := OwnAddress(a.Host,
-		strings.TrimRightFunc(a.Code, func(c rune) bool { return strings.ContainsRune(emphasis, c) || isTrailer(c) }))
-	at.Query = a.Query
-	return at
-}
-
-// WithoutEmphasis returns an address without hyphens and underscores at the end of the code, which
-// are marks of emphasis in messages.
-func (a Address) WithoutEmphasis() Address {
-	a.Code = strings.TrimRight(a.Code, emphasis)
-	return a
-}
-
-const emphasis = "-_"
-
-// Candidates yields the address, and after it those of the codes that a redirect tries if no link
-// has this one.
+// Candidates yields the addresses that a path may mean, in the order of their precedence: itself,
+// and the one without marks of emphasis at the end of the code. At a host with codes of its own,
+// these follow the address itself: without the parameters at its end, without the marks before them
+// too, and then shorter codes, with the rest as the path.
 func (a Address) Candidates() iter.Seq[Address] {
 	return func(yield func(Address) bool) {
 		if !yield(a) {
 			return
 		}
-		if bare := a.WithoutEmphasis(); bare.Code != a.Code && !yield(bare) || a.Host == "" {
+		cut := a
+		if !a.IsOwn {
+			if cut.Code = strings.TrimRight(a.Code, emphasis); cut.Code != a.Code {
+				yield(cut)
+			}
 			return
 		}
-		whole := a.Whole()
-		for at := range a.splits() {
-			if at != whole && !yield(at) {
+		if before, query, ok := cutParameters(a.sent, ""); ok {
+			if cut = ownAddress(a.Host, before, "", query); !yield(cut) {
+				return
+			}
+		}
+		if code := strings.TrimRightFunc(cut.Code, isMark); code != cut.Code && IsClean("/"+cut.Code+cut.Path) {
+			bare := OwnAddress(a.Host, code)
+			if bare.Query = cut.Query; !yield(bare) {
+				return
+			}
+		}
+		code, rest := a.sent, a.Path
+		for range maxForwards {
+			i := strings.LastIndexByte(code, '/')
+			if i < 0 {
+				return
+			}
+			code, rest = code[:i], code[i:]+rest
+			if !yield(ownAddress(a.Host, code, rest, "")) {
 				return
 			}
 		}
 	}
 }
 
+// isMark reports whether a character behind a code of a host is ignored.
+func isMark(c rune) bool { return strings.ContainsRune(emphasis, c) || isTrailer(c) }
+
 // TrimSuffix removes a suffix of the code.
 func (a Address) TrimSuffix(suffix string) Address {
-	if a.isOwn {
-		return OwnAddress(a.Host, strings.TrimSuffix(a.Code, suffix))
+	code := strings.TrimSuffix(a.Code, suffix)
+	if a.IsOwn {
+		return OwnAddress(a.Host, code)
 	}
-	a.Code = strings.TrimSuffix(a.Code, suffix)
+	a.Code = code
 	return a
 }
 
@@ -318,21 +263,12 @@ func (a Address) TrimSuffix(suffix string) Address {
 // with codes of its own.
 func (a Address) EscapedPath() string {
 	switch {
-	case a.isOwn:
-		return "/" + a.whole
+	case a.IsOwn:
+		return "/" + a.sent
 	case a.Slug != "":
 		return "/" + url.PathEscape(a.Slug) + "/" + url.PathEscape(a.Code)
 	}
 	return "/" + url.PathEscape(a.Code)
-}
-
-// workspaceAt selects the workspace that has or had the slug, or that has the host.
-func (s *Resolver) workspaceAt(a Address) *bun.SelectQuery {
-	if a.Host != "" {
-		return s.DB.NewSelect().Table("domains").Column("workspace_id").Where("host = ?", a.Host).
-			Where("verified_at IS NOT NULL")
-	}
-	return s.DB.NewSelect().Table("slugs").Column("workspace_id").Where("slug = ?", a.Slug)
 }
 
 // ParseShortURL returns the address in a short URL of this instance, in any spelling and with any
@@ -348,7 +284,7 @@ func (s *Resolver) ParseShortURL(shortURL string) (Address, error) {
 	path, _, _ = strings.Cut(path, "?")
 	at, ok := PathAddress(&url.URL{RawPath: "/" + path}, isOwn)
 	if !ok {
-		at = Address{Code: path, whole: at.whole} // of no link with a code of the workspace
+		at = Address{Code: path, sent: at.sent} // of no link with a code of the workspace
 	}
 	if at.Query = ""; !isOwn {
 		at.Host = u.Host()

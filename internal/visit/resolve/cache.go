@@ -185,11 +185,11 @@ type Admit func() bool
 // none, the target is Unknown; it names the workspace if the address belongs to one. An error
 // means that the database is unavailable, or is ErrNotAdmitted. A nil admit admits every query.
 func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit Admit) (Target, error) {
-	unknown := Target{Program: routing.Program{Unknown: true}}
-	if !a.hasPlausiblePlace() {
+	unknown := Target{Program: routing.Program{Unknown: true}, At: a}
+	if !a.IsPlausible() {
 		return unknown, nil
 	}
-	at, place, space := subject{root, a.Code}, Host{}, settings{}
+	place, space := Host{}, settings{}
 	if a.Slug != "" || a.Host != "" {
 		var err error
 		if place, err = s.placeOf(ctx, a, now, admit); err != nil || place.WorkspaceID == "" {
@@ -198,28 +198,19 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 		if space, err = s.settingsOf(ctx, place.WorkspaceID, now, admit); err != nil {
 			return unknown, err
 		}
-		at.space = place.WorkspaceID
+		unknown.At = a.Interpret(place.OwnID != "")
 	}
-	var t Target
-	var found bool
-	var err error
-	if place.OwnID != "" {
-		t, found, err = s.lookUpOwn(ctx, a, &place, now, admit)
-		unknown.Own = t.Own
-	} else {
-		t, found, err = s.lookUpLink(ctx, at, space.foldsCodes, now, admit)
-	}
+	t, found, err := s.lookUpFirst(ctx, unknown.At, &place, space.foldsCodes, now, admit)
 	switch {
 	case err != nil:
 		return unknown, err
-	case !found && at.space == root:
+	case !found && place.WorkspaceID == root:
 		unknown.NotFoundURL = s.NotFoundURL
 		return unknown, nil
 	case !found:
 		t = unknown
-		t.WorkspaceID = at.space
-	}
-	if at.space == root {
+		t.WorkspaceID = place.WorkspaceID
+	case place.WorkspaceID == root:
 		if space, err = s.settingsOf(ctx, t.WorkspaceID, now, admit); err != nil {
 			return t, err
 		}
@@ -229,6 +220,25 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 	return t, nil
 }
 
+// lookUpFirst looks up the candidates of an address until one has a link. At a host with codes of
+// its own, the link of a shorter code counts only if it forwards the rest of the path.
+func (s *Resolver) lookUpFirst(
+	ctx context.Context, a Address, place *Host, foldsCodes bool, now time.Time, admit Admit,
+) (t Target, found bool, err error) {
+	for at := range a.Candidates() {
+		code, isCode := at.StoredCode(place)
+		if !isCode { // no link has such a code, but its place may have a fallback URL
+			continue
+		}
+		t, found, err = s.lookUpLink(ctx, subject{place.WorkspaceID, code}, foldsCodes && place.OwnID == "", now, admit)
+		if err != nil || found && (!at.IsOwn || at.Path == "" || at.Path == "/" || t.ForwardsPath() && !t.Deleted) {
+			t.At = at
+			return t, found, err
+		}
+	}
+	return t, false, nil
+}
+
 // lookUpLink looks up a link by its code, or else, in a workspace with code keys, by the key.
 // There, only a code that can be a generated one is looked up as it is: a custom code has one
 // entry, and not one for each spelling. A deleted link with the code may have lost the key to
@@ -236,9 +246,6 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time, admit 
 func (s *Resolver) lookUpLink(
 	ctx context.Context, at subject, foldsCodes bool, now time.Time, admit Admit,
 ) (t Target, found bool, err error) {
-	if !shortcode.IsCode(at.name) { // no link has such a code, but its place may have a fallback URL
-		return t, false, nil
-	}
 	if !foldsCodes || shortcode.IsGenerated(at.name) {
 		t, found, err = s.lookUpCode(ctx, at, now, admit)
 		if err != nil || !foldsCodes || found && !t.Deleted {
@@ -250,25 +257,6 @@ func (s *Resolver) lookUpLink(
 		return t, found, err
 	}
 	return s.lookUpCode(ctx, subject{at.space, string(code)}, now, admit)
-}
-
-// lookUpOwn looks up the link at a host with codes of its own: the one whose code is the whole
-// path, or else one whose code is its beginning, if that forwards the rest.
-func (s *Resolver) lookUpOwn(
-	ctx context.Context, a Address, place *Host, now time.Time, admit Admit,
-) (t Target, found bool, err error) {
-	for at := range a.splits() {
-		key, isCode := shortcode.OwnKey(at.Code, place.CaseSensitive)
-		if !isCode {
-			continue
-		}
-		t, found, err = s.lookUpCode(ctx, subject{place.WorkspaceID, place.OwnID + "/" + key}, now, admit)
-		if err != nil || found && (at.Path == "" || at.Path == "/" || t.ForwardsPath() && !t.Deleted) {
-			t.Own = at
-			return t, found, err
-		}
-	}
-	return Target{Own: a.Whole()}, false, nil
 }
 
 // lookUpCode looks up the present state of the link with exactly this code.

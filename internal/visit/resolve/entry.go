@@ -20,9 +20,9 @@ type Target struct {
 	// MonthClicks is how many clicks the database had of the link in the month of ReadAt, when the
 	// link was read, in microseconds since 1970. The number is negative if it is unknown.
 	MonthClicks, ReadAt int64
-	// Own is the address of a request at a domain with codes of its own: only there is known how
-	// much of the path is the code. It is empty elsewhere.
-	Own Address
+	// At is the address of the link, of those that the requested one may mean; or else the requested
+	// one.
+	At Address
 }
 
 // The flags of a link's entry.

@@ -80,9 +80,9 @@ func (s *Resolver) Document(
 
 // domainRow has the columns of a domain that requests need.
 type domainRow struct {
-	ID, WorkspaceID                            string
+	WorkspaceID, OwnID                         string
 	RootURL, NotFoundURL, EndedURL, FaviconURL *string
-	Indexable, HasOwnCodes, CaseSensitive      bool
+	Indexable, CaseSensitive                   bool
 }
 
 // location returns a URL as a header may have it.
@@ -98,20 +98,15 @@ const hasOwnCodes = "code_space = 'OWN'"
 
 func (s *Resolver) queryHost(ctx context.Context, at subject) (entry, error) {
 	var row domainRow
-	err := s.DB.NewSelect().Table("domains").
-		Column("id", "workspace_id", "root_url", "not_found_url", "ended_url", "favicon_url", "indexable",
-			"case_sensitive").
-		ColumnExpr(hasOwnCodes+" AS has_own_codes").
-		Where("host = ?", at.name).Where("verified_at IS NOT NULL").Scan(ctx, &row)
+	err := s.Place(Address{Host: at.name}).
+		Column("root_url", "not_found_url", "ended_url", "favicon_url", "indexable").Scan(ctx, &row)
 	if err != nil {
 		return "", err
 	}
 	h := Host{
 		WorkspaceID: row.WorkspaceID, RootURL: location(row.RootURL), NotFoundURL: location(row.NotFoundURL),
 		EndedURL: location(row.EndedURL), FaviconURL: location(row.FaviconURL), Indexable: row.Indexable,
-	}
-	if row.HasOwnCodes {
-		h.OwnID, h.CaseSensitive = row.ID, row.CaseSensitive
+		OwnID: row.OwnID, CaseSensitive: row.CaseSensitive && row.OwnID != "",
 	}
 	if h == (Host{WorkspaceID: h.WorkspaceID}) {
 		return placeEntry(at, h.WorkspaceID), nil

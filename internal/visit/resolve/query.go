@@ -51,7 +51,7 @@ func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
 
 func (s *Resolver) querySlug(ctx context.Context, at subject) (entry, error) {
 	var workspaceID string
-	if err := s.workspaceAt(Address{Slug: at.name}).Scan(ctx, &workspaceID); err != nil {
+	if err := s.Place(Address{Slug: at.name}).Scan(ctx, &workspaceID); err != nil {
 		return "", err
 	}
 	return placeEntry(at, workspaceID), nil

@@ -41,16 +41,16 @@ func TestParseShortURL_ReadsHostAndCode(t *testing.T) {
 		"http://sho.rt/promo/abc).": {Slug: "promo", Code: "abc"},
 		"http://sho.rt/abc.":        {Code: "abc"},
 		"http://sho.rt/abc&x=1/2":   {Code: "abc"},
-		"http://other/abc%E2%80%9D": {Host: "other", Code: "abc", whole: "abc%E2%80%9D"},
-		"http://other/a/b":          {Host: "other", Code: "a", Path: "/b", whole: "a/b"},
+		"http://other/abc%E2%80%9D": {Host: "other", Code: "abc", sent: "abc%E2%80%9D"},
+		"http://other/a/b":          {Host: "other", Code: "a", Path: "/b", sent: "a/b"},
 		"http://other/":             {Host: "other"},
 		"http://sho.rt/abc?utm=1#x": {Code: "abc"},
 		"http://sho.rt/%61bc/":      {Code: "abc"},
 		"https://sho.rt/abc":        {Code: "abc"},
 		"http://sho.rt:8080/abc":    {Code: "abc"},
 		// Whose these are, Resolve finds out.
-		"http://sho.rt.evil.com/abc":      {Host: "sho.rt.evil.com", Code: "abc", whole: "abc"},
-		"https://LINKS.example.com/abc?x": {Host: "links.example.com", Code: "abc", whole: "abc"},
+		"http://sho.rt.evil.com/abc":      {Host: "sho.rt.evil.com", Code: "abc", sent: "abc"},
+		"https://LINKS.example.com/abc?x": {Host: "links.example.com", Code: "abc", sent: "abc"},
 	} {
 		if got, err := r.ParseShortURL(in); err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", in, got, err, want)
