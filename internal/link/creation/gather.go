@@ -2,6 +2,7 @@ package creation
 
 import (
 	"context"
+	"fmt"
 	"hash/fnv"
 	"io"
 	"slices"
@@ -14,8 +15,9 @@ import (
 )
 
 // gatherer combines concurrent calls into batches. Its keys are lanes, each with calls of many
-// workspaces. Calls that arrive while a batch of the lane runs share the next one.
-type gatherer = batcher.Batcher[uint32, *call, struct{}]
+// workspaces, and ids of workspaces, for calls that the batch of a lane cannot serve. Calls that
+// arrive while a batch of the key runs share the next one.
+type gatherer = batcher.Batcher[string, *call, struct{}]
 
 const (
 	// shared is the owner of the transactions of shared batches, see admission.OwnedBy.
@@ -31,23 +33,24 @@ const (
 	maxBatchLinks, maxBatchCalls = 200, 200
 )
 
-// create creates the links of a call, in a batch with concurrent calls if it is a small one that
-// such a batch can serve. When the context ends, the links may still be created, as if the response
-// had been lost.
+// create creates the links of a call, in a batch with concurrent calls if it is a small one. When
+// the context ends, the links may still be created, as if the response had been lost.
 func (s *Store) create(ctx context.Context, c *call) error {
-	if !c.isAlone() {
-		if _, err := s.gatherer.Do(ctx, s.lane(c.member.ID()), c, s.createShared); err != nil || !c.hasLeft {
-			return firstError(err, c)
-		}
+	if c.isAlone() {
+		return firstError(s.newBatch(c).run(ctx), c)
 	}
-	return firstError(s.newBatch(c).run(ctx), c)
+	if _, err := s.gatherer.Do(ctx, s.lane(c.member.ID()), c, s.createShared); err != nil || !c.hasLeft {
+		return firstError(err, c)
+	}
+	_, err := s.gatherer.Do(ctx, c.member.ID(), c, s.createApart)
+	return firstError(err, c)
 }
 
 // lane returns the key of the shared batches with the calls of a workspace.
-func (s *Store) lane(workspaceID string) uint32 {
+func (s *Store) lane(workspaceID string) string {
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, workspaceID)
-	return h.Sum32() % s.lanes
+	return fmt.Sprint("lane ", h.Sum32()%s.lanes)
 }
 
 // firstError returns the error of a batch, or else that of a call. The latter is read only then: a
@@ -79,7 +82,7 @@ func (c *call) size() (size int) {
 }
 
 // createShared creates the links of calls of any workspaces, in as few batches as the bounds
-// permit. It sets the error of each call. The calls that it leaves run alone.
+// permit. It sets the error of each call. The calls that it leaves are for createApart.
 func (s *Store) createShared(ctx context.Context, calls []*call) (struct{}, error) {
 	for len(calls) > 0 {
 		n := countFitting(calls)
@@ -93,10 +96,29 @@ func (s *Store) createShared(ctx context.Context, calls []*call) (struct{}, erro
 	return struct{}{}, nil
 }
 
+// createApart creates the links of calls of one workspace. It sets the error of each call: none
+// fails because of another's input.
+func (s *Store) createApart(ctx context.Context, calls []*call) (struct{}, error) {
+	for len(calls) > 0 {
+		n := countFitting(calls)
+		b := s.newBatch(calls[:n]...)
+		if err := b.run(ctx); err != nil {
+			b.fail(ctx, err)
+		}
+		for i, c := range calls[:n] {
+			if c.hasLeft && n > 1 {
+				_, _ = s.createApart(ctx, calls[i:i+1])
+			}
+		}
+		calls = calls[n:]
+	}
+	return struct{}{}, nil
+}
+
 // fail sets the error of every call of the batch. All leave the batch if it may be due to one of
 // them.
 func (b *batch) fail(ctx context.Context, err error) {
-	isDueToOne := db.IsRefused(err) || db.IsLockTimeout(err) ||
+	isDueToOne := db.IsRefused(err) || b.isShared && db.IsLockTimeout(err) ||
 		ctx.Err() == nil && errs.From(err).Kind == errs.Internal
 	for _, c := range b.calls {
 		c.hasLeft, c.err = isDueToOne, err
