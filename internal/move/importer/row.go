@@ -95,6 +95,7 @@ func (s *Store) newSource(row *importsource.Row) *source {
 	// visit there.
 	described.SourceURL, described.Host, described.FoldsCase, described.MaxClicks = "", "", false,
 		optional.Edit[*int64]{}
+	described.DropNulls() // an unusable value is as good as none
 	text := encode(&described)
 	password := s.Links.Fingerprint(row.Routing.To)
 	hash := sha256.Sum256([]byte(text + password))
