@@ -194,12 +194,12 @@ func TestGate_AdmitsTheLastSubjectLast(t *testing.T) {
 		g := gate(2, 1)
 		g.Last = "last"
 		leave := map[string]func(){"a": enter(t, g, "a", 1), "last": enter(t, g, "last", 1)}
-		var order []string
+		admitted := make(chan string, 6)
 		var all sync.WaitGroup
 		for _, subject := range []string{"last", "last", "a", "b", "c", "b"} {
 			all.Go(func() {
 				leave := enter(t, g, subject, 1)
-				order = append(order, subject)
+				admitted <- subject
 				time.Sleep(time.Second)
 				leave()
 			})
@@ -210,6 +210,11 @@ func TestGate_AdmitsTheLastSubjectLast(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		leave["a"]()
 		all.Wait()
+		close(admitted)
+		var order []string
+		for subject := range admitted {
+			order = append(order, subject)
+		}
 		if want := []string{"b", "c", "b", "last", "last", "a"}; !slices.Equal(order, want) {
 			t.Errorf("order of admission %v, want %v", order, want)
 		}
