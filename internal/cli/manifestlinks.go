@@ -218,7 +218,7 @@ func (r *linkReader) readCodes(ctx context.Context, wanted []*manifest.Link) err
 	for i, l := range wanted {
 		name := fmt.Sprintf("l%d", i)
 		if l.CustomCode == nil {
-			variables[name] = l.URL
+			variables[name] = l.OriginalURL
 			fmt.Fprintf(&declared, " $%s: String!", name)
 			fmt.Fprintf(&fields, "%s: previewCode(workspaceId: $w, url: $%[1]s) { existing { id } } ", name)
 			continue

@@ -26,26 +26,16 @@ const (
 	counter       = "COUNTER"
 )
 
-// Link has the fields of a link in a manifest: the key, and those of the API's NewLinkInput without
-// externalId. Its customCode is code.
+// Link is a link of a manifest in normal form. Its fields are the key, and those of the API's
+// NewLinkInput without externalId, where customCode is code.
 type Link struct {
-	Key            string            `json:"key"`
-	URL            string            `json:"url"`
-	Strategy       string            `json:"strategy"`
-	CustomCode     *string           `json:"code"`
-	DomainID       *string           `json:"domainId"`
-	Title          *string           `json:"title"`
-	Note           *string           `json:"note"`
-	Tags           []string          `json:"tags"`
-	FolderID       *string           `json:"folderId"`
-	StartsAt       *time.Time        `json:"startsAt"`
-	ExpiresAt      *time.Time        `json:"expiresAt"`
-	MaxClicks      *int64            `json:"maxClicks"`
-	RedirectStatus *int              `json:"redirectStatus"`
-	Archived       bool              `json:"archived"`
-	StatsPublic    bool              `json:"statsPublic"`
-	Metadata       []*linkfield.Pair `json:"metadata"`
-	Routing        *Routing          `json:"routing"`
+	Key, Strategy        string
+	CustomCode, DomainID *string
+	// Values have no redirectStatus if the file has none, and no ExternalID.
+	linkfield.Values
+	// Metadata have the owner, and are in the order of their keys.
+	Metadata []*linkfield.Pair
+	Routing  *Routing
 }
 
 // Routing has the fields of the API's LinkRoutingInput.
@@ -77,39 +67,32 @@ func (l *Link) hasPassword() bool {
 	return l.Routing != nil && l.Routing.Gate != nil && l.Routing.Gate.HasPassword
 }
 
-// normalize gives the fields the values that the server stores. It returns InvalidInput or
+// set gives the link the values of a change as the server stores them. It returns InvalidInput or
 // InvalidURL with the position of the value.
-func (l *Link) normalize(owner string) (err error) {
-	_, err = urlnorm.Canonical(l.URL)
+func (l *Link) set(owner string, c *linkfield.Change) error {
+	_, err := urlnorm.Canonical(c.URL.To)
 	if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
 		return errs.New(errs.InvalidURL, "%s", refused.Reason).At("url")
 	}
-	l.URL = urlnorm.Trim(l.URL)
+	l.OriginalURL = urlnorm.Trim(c.URL.To)
 	if err := l.normalizeCode(); err != nil {
 		return err
 	}
-	if l.Title, err = linkfield.CheckTitle(l.Title); err != nil {
-		return err
+	isOwner := func(p *linkfield.Pair) bool { return p.Key == ownerKey }
+	if slices.ContainsFunc(c.Metadata.To, isOwner) {
+		return errs.New(errs.InvalidInput, "The pair owner is that of the file.").At("metadata")
 	}
-	if l.Note, err = linkfield.CheckNote(l.Note); err != nil {
-		return err
+	c.Metadata = optional.Set(append(c.Metadata.To, &linkfield.Pair{Key: ownerKey, Value: owner}))
+	for _, f := range linkfield.Fields {
+		if err := f.Set(&l.Values, c); err != nil {
+			return err
+		}
 	}
-	if l.Tags, err = linkfield.CheckTags(l.Tags); err != nil {
+	if l.Metadata, err = l.Values.Metadata.Pairs(); err != nil {
 		return err
 	}
 	l.StartsAt, l.ExpiresAt = instant(l.StartsAt), instant(l.ExpiresAt)
 	if err := linkfield.CheckPeriod(l.StartsAt, l.ExpiresAt); err != nil {
-		return err
-	}
-	if l.RedirectStatus != nil {
-		if _, err := linkfield.CheckRedirectStatus(*l.RedirectStatus); err != nil {
-			return err
-		}
-	}
-	if _, err := linkfield.CheckMaxClicks(l.MaxClicks); err != nil {
-		return err
-	}
-	if err := l.normalizeMetadata(owner); err != nil {
 		return err
 	}
 	return l.normalizeRouting()
@@ -145,19 +128,6 @@ func (l *Link) normalizeCode() error {
 		}
 	}
 	return nil
-}
-
-// normalizeMetadata adds the owner, and sorts the pairs.
-func (l *Link) normalizeMetadata(owner string) error {
-	if slices.ContainsFunc(l.Metadata, func(p *linkfield.Pair) bool { return p.Key == ownerKey }) {
-		return errs.New(errs.InvalidInput, "The pair owner is that of the file.").At("metadata")
-	}
-	metadata, err := linkfield.NewMetadata(append(slices.Clone(l.Metadata),
-		&linkfield.Pair{Key: ownerKey, Value: owner}))
-	if err == nil {
-		l.Metadata, err = metadata.Pairs()
-	}
-	return err
 }
 
 // normalizeRouting gives the routing the values that package check gives a new link, without ids.
@@ -252,25 +222,29 @@ type field struct {
 
 // fields returns the fields by their names in the API. The password of a gate is not among them.
 func (l *Link) fields() []field {
+	all := []field{{"url", encode(l.OriginalURL)}, {"strategy", encode(l.Strategy)}, {"code", encode(l.CustomCode)},
+		{"domainId", encode(l.DomainID)}}
+	for _, f := range linkfield.Fields {
+		if !isApart[f.Name] {
+			all = append(all, field{f.Name, encode(f.Value(&l.Values))})
+		}
+	}
+	all = append(all, field{"metadata", encode(l.Metadata)})
 	routed := *l.Routing
 	if gate := optional.Value(routed.Gate); gate.Notice == nil && !gate.Confirm {
 		routed.Gate = nil
 	} else {
 		routed.Gate = &Gate{Notice: gate.Notice, Confirm: gate.Confirm}
 	}
-	return append(fieldsOf(l, ""), fieldsOf(&routed, "routing.")...)
-}
-
-// fieldsOf returns the fields of a struct in their order, but for the key and the routing of a link.
-func fieldsOf(pointer any, prefix string) (all []field) {
-	value := reflect.ValueOf(pointer).Elem()
-	for _, f := range reflect.VisibleFields(value.Type()) {
-		if name := f.Tag.Get("json"); name != "key" && name != "routing" {
-			all = append(all, field{prefix + name, encode(value.FieldByIndex(f.Index).Interface())})
-		}
+	parts := reflect.ValueOf(routed)
+	for i := range parts.NumField() {
+		all = append(all, field{"routing." + parts.Type().Field(i).Tag.Get("json"), encode(parts.Field(i).Interface())})
 	}
 	return all
 }
+
+// isApart are the fields that a manifest writes in another way than others, or not at all.
+var isApart = map[string]bool{"url": true, "externalId": true, "metadata": true, "routing": true}
 
 const null = "null"
 
@@ -281,7 +255,7 @@ func encode(value any) json.RawMessage {
 	e.SetEscapeHTML(false)
 	_ = e.Encode(value) // plain data
 	switch written := strings.TrimSpace(text.String()); written {
-	case "[]", "false", `""`:
+	case "[]", "false", "0", `""`:
 		return json.RawMessage(null)
 	default:
 		return json.RawMessage(written)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,8 +156,13 @@ func (p *reader) checkTimes(fields *ast.MappingNode, names ...string) {
 	}
 }
 
-// decode reads a node into a value, strictly.
+// decode reads a node into a value, strictly. A pointer gets a new value, which the library would not
+// give it.
 func (p *reader) decode(n ast.Node, value any) bool {
+	if at := reflect.ValueOf(value).Elem(); at.Kind() == reflect.Pointer {
+		at.Set(reflect.New(at.Type().Elem()))
+		value = at.Interface()
+	}
 	if err := yaml.NodeToValue(n, value, yaml.Strict()); err != nil {
 		p.problems = append(p.problems, problemOf(err))
 		return false
@@ -194,7 +200,7 @@ func (p *reader) file(root *ast.MappingNode) *File {
 				p.add(field.Value.GetToken(), "links is a list.")
 			}
 		default:
-			p.add(field.Key.GetToken(), "unknown field "+strconv.Quote(name))
+			p.add(field.Key.GetToken(), `unknown field "`+name+`"`)
 		}
 	}
 	for _, name := range []string{"version", "owner", "links"} {
@@ -259,11 +265,11 @@ func (p *reader) link(f *File, n ast.Node, defaults *ast.MappingNode, known map[
 			"A file holds no password: set it with updateLink, and write hasPassword: true.")
 		return
 	}
-	l := &Link{}
-	if !p.decode(fields, l) {
+	l, change := &Link{}, &linkfield.Change{}
+	if !p.fields(fields, l, change) {
 		return
 	}
-	if err := l.normalize(f.Owner); err != nil {
+	if err := l.set(f.Owner, change); err != nil {
 		e := errs.From(err)
 		p.add(nearest(fields, e.Field).GetToken(), e.Message)
 		return
@@ -280,6 +286,30 @@ func (p *reader) link(f *File, n ast.Node, defaults *ast.MappingNode, known map[
 	}
 	l.Key, known[externalID] = strings.TrimPrefix(externalID, f.Owner+"/"), true
 	f.Links = append(f.Links, l)
+}
+
+// fields reads the fields of a link. Those that linkfield has are left in the change.
+func (p *reader) fields(fields *ast.MappingNode, l *Link, change *linkfield.Change) (ok bool) {
+	own := map[string]any{"key": &l.Key, "strategy": &l.Strategy, "code": &l.CustomCode, "domainId": &l.DomainID,
+		"routing": &l.Routing}
+	before := len(p.problems)
+	for _, field := range fields.Values {
+		name := keyOf(field)
+		i := slices.IndexFunc(linkfield.Fields, func(f linkfield.Field) bool { return f.Name == name })
+		switch {
+		case own[name] == nil && (i < 0 || name == "externalId"):
+			p.add(field.Key.GetToken(), `unknown field "`+name+`"`)
+		case field.Value.Type() == ast.NullType:
+		case own[name] != nil:
+			p.decode(field.Value, own[name])
+		default:
+			_ = linkfield.Fields[i].Decode(change, func(to any) error {
+				p.decode(field.Value, to)
+				return nil
+			})
+		}
+	}
+	return len(p.problems) == before
 }
 
 func has(fields *ast.MappingNode, name string) bool { return valueAt(fields, name) != nil }

@@ -19,26 +19,17 @@ import (
 
 // Existing is a link as the API returns it.
 type Existing struct {
-	ID             string            `json:"id"`
-	Code           string            `json:"code"`
-	Strategy       string            `json:"strategy"`
-	OriginalURL    string            `json:"originalUrl"`
-	Title          *string           `json:"title"`
-	Note           *string           `json:"note"`
-	Tags           []string          `json:"tags"`
-	Folder         *reference        `json:"folder"`
-	Domain         *reference        `json:"domain"`
-	ExternalID     string            `json:"externalId"` // empty for none
-	StartsAt       *time.Time        `json:"startsAt"`
-	ExpiresAt      *time.Time        `json:"expiresAt"`
-	DeletedAt      *time.Time        `json:"deletedAt"`
-	UpdatedAt      time.Time         `json:"updatedAt"`
-	MaxClicks      *int64            `json:"maxClicks"`
-	RedirectStatus int               `json:"redirectStatus"`
-	Archived       bool              `json:"archived"`
-	StatsPublic    bool              `json:"statsPublic"`
-	Metadata       []*linkfield.Pair `json:"metadata"`
-	Routing        *Routing          `json:"routing"`
+	ID        string     `json:"id"`
+	Code      string     `json:"code"`
+	Strategy  string     `json:"strategy"`
+	Folder    *reference `json:"folder"`
+	Domain    *reference `json:"domain"`
+	DeletedAt *time.Time `json:"deletedAt"`
+	UpdatedAt time.Time  `json:"updatedAt"`
+	linkfield.Values
+	ExternalID string            `json:"externalId"` // empty for none
+	Metadata   []*linkfield.Pair `json:"metadata"`
+	Routing    *Routing          `json:"routing"`
 }
 
 // reference is an object that a link refers to.
@@ -46,10 +37,9 @@ type reference struct{ ID string }
 
 // Selection selects the fields of an Existing without its routing, and RoutingSelection the
 // routing. They are apart because the server charges every link for the largest routing.
+var Selection = ` id code strategy folder { id } domain { id } deletedAt updatedAt ` + selected()
+
 const (
-	Selection = ` id code strategy originalUrl title note tags folder { id } domain { id } externalId startsAt expiresAt
-		deletedAt updatedAt
-		maxClicks redirectStatus archived statsPublic metadata { key value } `
 	RoutingSelection = ` routing {
 		rules { name enabled when { ...C } unless { ...C } targets { name url share maxClicks } stickiness }
 		query { mode only except } forwardPath utm { source medium campaign term content } pendingUrl endedUrl
@@ -61,6 +51,21 @@ const (
 		during { from to }
 		weekly { timezone days from to } network bot }`
 )
+
+// selected selects the values of a link.
+func selected() (fields string) {
+	written := map[string]string{
+		"url": "url: originalUrl", "metadata": "metadata { key value }", "folderId": "", "routing": "",
+	}
+	for _, f := range linkfield.Fields {
+		text, ok := written[f.Name]
+		if !ok {
+			text = f.Name
+		}
+		fields += text + " "
+	}
+	return fields
+}
 
 // Settings are the settings of the workspace that the comparison depends on.
 type Settings struct {
@@ -203,7 +208,7 @@ func (p *planner) change(l *Link) (*Change, error) {
 		return nil, err
 	}
 	wanted := *l
-	wanted.RedirectStatus = new(optional.Or(l.RedirectStatus, p.DefaultRedirectStatus))
+	wanted.RedirectStatus = cmp.Or(l.RedirectStatus, p.DefaultRedirectStatus)
 	c := &Change{Action: Create, ExternalID: l.externalID(p.Owner), Input: wanted.input()}
 	c.Input["externalId"] = c.ExternalID
 	before := (&Existing{}).link()
@@ -296,7 +301,7 @@ func (p *planner) hasCode(e *Existing, l *Link) bool {
 func (s Settings) identity(l *Link) string {
 	switch {
 	case l.Strategy == deterministic:
-		canonical, _ := urlnorm.Canonical(l.URL)
+		canonical, _ := urlnorm.Canonical(l.OriginalURL)
 		return canonical.String()
 	case l.Strategy != custom:
 		return ""
@@ -312,13 +317,8 @@ func (s Settings) identity(l *Link) string {
 
 // link returns the link as a file describes it, with the owner in its metadata.
 func (e *Existing) link() *Link {
-	l := &Link{
-		URL: e.OriginalURL, Strategy: e.Strategy, Title: e.Title, Note: e.Note, Tags: e.Tags,
-		StartsAt: instant(e.StartsAt), ExpiresAt: instant(e.ExpiresAt),
-		MaxClicks: e.MaxClicks, RedirectStatus: optional.Of(e.RedirectStatus), Archived: e.Archived,
-		StatsPublic: e.StatsPublic,
-		Metadata:    e.Metadata, Routing: e.Routing,
-	}
+	l := &Link{Strategy: e.Strategy, Values: e.Values, Metadata: e.Metadata, Routing: e.Routing}
+	l.StartsAt, l.ExpiresAt = instant(e.StartsAt), instant(e.ExpiresAt)
 	if e.Strategy == custom {
 		l.CustomCode = &e.Code
 	}

@@ -14,9 +14,12 @@ import (
 // link is an existing link with the key a, which equals {key: a, url: "https://example.com/"}.
 func link(change func(*Existing)) *Existing {
 	e := &Existing{
-		ID: "lnk_a", Code: "abc", Strategy: random, OriginalURL: "https://example.com/", ExternalID: "site/a",
-		RedirectStatus: 302, Metadata: []*linkfield.Pair{{Key: "owner", Value: "site"}},
-		Routing: &Routing{Query: &routing.Forwarding{Mode: routing.Off}, Bots: new(routing.RedirectBots)},
+		ID: "lnk_a", Code: "abc", Strategy: random, ExternalID: "site/a",
+		Values: linkfield.Values{
+			OriginalURL: "https://example.com/", Settings: routing.Settings{RedirectStatus: 302},
+		},
+		Metadata: []*linkfield.Pair{{Key: "owner", Value: "site"}},
+		Routing:  &Routing{Query: &routing.Forwarding{Mode: routing.Off}, Bots: new(routing.RedirectBots)},
 	}
 	if change != nil {
 		change(e)

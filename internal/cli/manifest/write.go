@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/linkforge/linkforge/internal/link/linkfield"
-	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 // Write returns the manifest of the owner's links among existing ones, without deleted ones, in the
@@ -43,8 +42,8 @@ func Write(owner string, existing []*Existing, s Settings) []byte {
 // write writes a link as an element of a list.
 func (l *Link) write(b *bytes.Buffer, s Settings) {
 	l.Metadata = slices.DeleteFunc(slices.Clone(l.Metadata), func(p *linkfield.Pair) bool { return p.Key == ownerKey })
-	if optional.Value(l.RedirectStatus) == s.DefaultRedirectStatus {
-		l.RedirectStatus = nil
+	if l.RedirectStatus == s.DefaultRedirectStatus {
+		l.RedirectStatus = 0
 	}
 	fields := append([]field{{"key", encode(l.Key)}}, l.fields()...)
 	for i, f := range fields {

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
-	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
@@ -18,6 +18,8 @@ type Field struct {
 	// Restricts means that the field limits which visitors receive the destination, or when, IsPlanned
 	// that a scheduled change may set it.
 	Restricts, IsPlanned bool
+	// Text returns where a field of text has its value; nil for others.
+	Text func(*Values) **string
 	// Value returns the value as versions and events show it.
 	Value func(*Values) any
 	// IsSame reports whether two links have the same value.
@@ -25,44 +27,13 @@ type Field struct {
 	// IsSet is whether a change sets the field, and IsNull reports whether it sets it to no value.
 	IsSet  func(*Change) *bool
 	IsNull func(*Change) bool
+	// Decode has a change set the field to what decode reads.
+	Decode func(c *Change, decode func(to any) error) error
 	// Set checks and sets the value of a change, if it is set. It returns InvalidInput. Package link
 	// sets URLs and routings, which depend on more.
 	Set func(*Values, *Change) error
 	// Normalize gives a change that sets the field the checked value.
 	Normalize func(*Change, *Values)
-}
-
-// Fields are the fields in the order in which changes are listed.
-var Fields = []Field{
-	planned(setByLink("url", func(v *Values) *string { return &v.OriginalURL },
-		func(c *Change) *optional.Edit[string] { return &c.URL })),
-	planned(field("title", func(v *Values) **string { return &v.Title },
-		func(c *Change) *optional.Edit[*string] { return &c.Title }, CheckTitle)),
-	planned(field("note", func(v *Values) **string { return &v.Note },
-		func(c *Change) *optional.Edit[*string] { return &c.Note }, CheckNote)),
-	planned(shown(field("tags", func(v *Values) *[]string { return &v.Tags },
-		func(c *Change) *optional.Edit[[]string] { return &c.Tags }, CheckTags),
-		func(v *Values) any { return append([]string{}, v.Tags...) })),
-	planned(field("folderId", func(v *Values) **string { return &v.FolderID },
-		func(c *Change) *optional.Edit[*string] { return &c.FolderID }, unchecked)), // link.Store knows folders
-	field("externalId", func(v *Values) **string { return &v.ExternalID },
-		func(c *Change) *optional.Edit[*string] { return &c.ExternalID }, checkExternalID),
-	field("metadata", func(v *Values) *Metadata { return &v.Metadata },
-		func(c *Change) *optional.Edit[[]*Pair] { return &c.Metadata }, NewMetadata),
-	field("archived", func(v *Values) *bool { return &v.Archived },
-		func(c *Change) *optional.Edit[bool] { return &c.Archived }, unchecked),
-	field("statsPublic", func(v *Values) *bool { return &v.StatsPublic },
-		func(c *Change) *optional.Edit[bool] { return &c.StatsPublic }, unchecked),
-	restricting(field("startsAt", func(v *Values) **time.Time { return &v.StartsAt },
-		func(c *Change) *optional.Edit[*time.Time] { return &c.StartsAt }, unchecked)),
-	restricting(field("expiresAt", func(v *Values) **time.Time { return &v.ExpiresAt },
-		func(c *Change) *optional.Edit[*time.Time] { return &c.ExpiresAt }, unchecked)),
-	restricting(field("maxClicks", func(v *Values) **int64 { return &v.MaxClicks },
-		func(c *Change) *optional.Edit[*int64] { return &c.MaxClicks }, CheckMaxClicks)),
-	planned(field("redirectStatus", func(v *Values) *int { return &v.RedirectStatus },
-		func(c *Change) *optional.Edit[int] { return &c.RedirectStatus }, CheckRedirectStatus)),
-	planned(setByLink("routing", func(v *Values) **routing.Routing { return &v.Routing },
-		func(c *Change) *optional.Edit[*routing.Change] { return &c.Routing })),
 }
 
 // field defines a field whose values check returns.
@@ -85,13 +56,19 @@ func field[T, V any](
 
 // setByLink defines a field that package link sets.
 func setByLink[T, V any](name string, value func(*Values) *V, edit func(*Change) *optional.Edit[T]) Field {
+	text, _ := any(value).(func(*Values) **string)
 	return Field{
 		Name:   name,
+		Text:   text,
 		Value:  func(v *Values) any { return *value(v) },
 		IsSame: func(a, b *Values) bool { return isSame(*value(a), *value(b)) },
 		IsSet:  func(c *Change) *bool { return &edit(c).Set },
 		IsNull: func(c *Change) bool { return edit(c).Set && isNil(edit(c).To) },
-		Set:    func(*Values, *Change) error { return nil },
+		Decode: func(c *Change, decode func(to any) error) error {
+			edit(c).Set = true
+			return decode(&edit(c).To)
+		},
+		Set: func(*Values, *Change) error { return nil },
 		Normalize: func(c *Change, v *Values) {
 			if to, ok := any(*value(v)).(T); ok && edit(c).Set {
 				edit(c).To = to
@@ -134,28 +111,58 @@ func SameInstant(a, b *time.Time) bool {
 	return a == b || a != nil && b != nil && db.Instant(*a).Equal(db.Instant(*b))
 }
 
-// CheckRedirectStatus checks the status of redirects. It returns InvalidInput.
-func CheckRedirectStatus(status int) (int, error) {
-	switch status {
-	case 301, 302, 307, 308:
-		return status, nil
+// Apply applies what redirects depend on: the URL and the settings. It cannot fail for a
+// validated change.
+func (c *Change) Apply(url *string, settings *routing.Settings) {
+	c.URL.Apply(url)
+	c.RedirectStatus.Apply(&settings.RedirectStatus)
+	if !c.Routing.Set {
+		return
 	}
-	return 0, errs.New(errs.InvalidInput, "redirectStatus must be 301, 302, 307 or 308.").At("redirectStatus")
+	if after := c.Routing.To.Merge(settings.Routing); !after.Equal(settings.Routing) {
+		settings.Routing = after
+	}
+	settings.PasswordHash = c.Routing.To.PasswordHash(settings.PasswordHash)
 }
 
-// CheckMaxClicks checks a limit of redirects; nil means no limit. It returns InvalidInput.
-func CheckMaxClicks(n *int64) (*int64, error) {
-	if n != nil && *n < 1 {
-		return nil, errs.New(errs.InvalidInput, "maxClicks must be at least 1.").At("maxClicks")
-	}
-	return n, nil
+// NeedsValidStates reports whether the pending changes of the link must be validated again after
+// this change.
+func (c *Change) NeedsValidStates() bool {
+	return c.URL.Set || c.Routing.Set || c.RedirectStatus.Set || c.StartsAt.Set || c.ExpiresAt.Set || c.MaxClicks.Set
 }
 
-// CheckPeriod checks that a link starts before it expires; nil means unbounded. It returns
-// InvalidInput.
-func CheckPeriod(startsAt, expiresAt *time.Time) error {
-	if startsAt != nil && expiresAt != nil && !startsAt.Before(*expiresAt) {
-		return errs.New(errs.InvalidInput, "startsAt must be before expiresAt.").At("startsAt")
+// DropNulls leaves out the fields that the change sets to no value.
+func (c *Change) DropNulls() {
+	for _, f := range Fields {
+		if f.IsNull(c) {
+			*f.IsSet(c) = false
+		}
 	}
-	return nil
+}
+
+// Names are the names of the fields that the change sets.
+func (c *Change) Names() (names []string) {
+	for _, f := range Fields {
+		if *f.IsSet(c) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// Normal returns the values with texts in validate.Normal form, and with tags. Versions keep the form
+// that texts had.
+func (v Values) Normal() Values {
+	for _, f := range Fields {
+		if f.Text != nil && *f.Text(&v) != nil {
+			*f.Text(&v) = new(validate.Normal(**f.Text(&v)))
+		}
+	}
+	v.Metadata = Metadata(validate.Normal(string(v.Metadata)))
+	tags := make([]string, 0, len(v.Tags))
+	for _, tag := range v.Tags {
+		tags = append(tags, validate.Normal(tag))
+	}
+	v.Tags = sorted(tags)
+	return v
 }

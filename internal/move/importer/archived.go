@@ -52,17 +52,13 @@ func (s *Store) Archived(
 	records := make([]*importsource.ArchivedLink, 0, len(links))
 	for _, l := range links {
 		r := &importsource.ArchivedLink{
-			ID: l.ID, ShortURL: s.Links.ShortURLBelow(m.Slug(), l), Code: l.ShownCode(), URL: l.OriginalURL,
-			Strategy: string(l.Strategy), Title: l.Title,
-			Note: l.Note, Tags: append([]string{}, tags[l.ID]...), Folder: names[optional.Value(l.FolderID)],
-			StartsAt:  utc(l.StartsAt),
-			ExpiresAt: utc(l.ExpiresAt), MaxClicks: l.MaxClicks, RedirectStatus: l.RedirectStatus,
-			Archived:    l.Archived,
-			StatsPublic: l.StatsPublic, ExternalID: l.ExternalID, Metadata: map[string]string{},
+			ID: l.ID, ShortURL: s.Links.ShortURLBelow(m.Slug(), l), Code: l.ShownCode(), Strategy: string(l.Strategy),
+			Values: l.Values, Folder: names[optional.Value(l.FolderID)], Metadata: map[string]string{},
 			Routing: importsource.NewArchivedRouting(l.Routing), Origins: []importsource.Past{},
-			CreatedAt: l.CreatedAt.UTC(),
-			UpdatedAt: l.UpdatedAt.UTC(), DeletedAt: utc(l.DeletedAt), DisabledAt: utc(l.DisabledAt),
+			CreatedAt: l.CreatedAt.UTC(), UpdatedAt: l.UpdatedAt.UTC(), DeletedAt: utc(l.DeletedAt),
+			DisabledAt: utc(l.DisabledAt),
 		}
+		r.Tags, r.FolderID, r.StartsAt, r.ExpiresAt = tags[l.ID], nil, utc(l.StartsAt), utc(l.ExpiresAt)
 		if l.RootCode != nil {
 			r.RootProof = s.proveRoot(l)
 		}

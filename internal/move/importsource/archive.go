@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
@@ -70,34 +71,25 @@ type ManifestSection struct {
 }
 
 // ArchivedLink is the record of a link. Domain is the host of a code that belongs to a domain, and
-// Folder the name of the folder; nil means none.
+// Folder the name of the folder; nil means none. Values that a link does not have are left out.
 type ArchivedLink struct {
-	ID             string            `json:"id"`
-	ShortURL       string            `json:"shortUrl"`
-	Code           string            `json:"code"`
-	Domain         *string           `json:"domain"`
-	URL            string            `json:"url"`
-	Strategy       string            `json:"strategy"`
-	Title          *string           `json:"title"`
-	Note           *string           `json:"note"`
-	Tags           []string          `json:"tags"`
-	Folder         *string           `json:"folder"`
-	StartsAt       *time.Time        `json:"startsAt"`
-	ExpiresAt      *time.Time        `json:"expiresAt"`
-	MaxClicks      *int64            `json:"maxClicks"`
-	RedirectStatus int               `json:"redirectStatus"`
-	Archived       bool              `json:"archived"`
-	StatsPublic    bool              `json:"statsPublic"`
-	ExternalID     *string           `json:"externalId"`
-	Metadata       map[string]string `json:"metadata"`
-	Routing        *ArchivedRouting  `json:"routing"`
-	Origins        []Past            `json:"origins"`
-	CreatedAt      time.Time         `json:"createdAt"`
-	UpdatedAt      time.Time         `json:"updatedAt"`
-	DeletedAt      *time.Time        `json:"deletedAt"`
-	DisabledAt     *time.Time        `json:"disabledAt"`
-	ClickCount     int64             `json:"clickCount"`
-	LastClickedAt  *time.Time        `json:"lastClickedAt"`
+	ID       string  `json:"id"`
+	ShortURL string  `json:"shortUrl"`
+	Code     string  `json:"code"`
+	Domain   *string `json:"domain"`
+	Strategy string  `json:"strategy"`
+	// Values have no FolderID. Metadata and Routing are in forms of their own.
+	linkfield.Values
+	Folder        *string           `json:"folder"`
+	Metadata      map[string]string `json:"metadata"`
+	Routing       *ArchivedRouting  `json:"routing"`
+	Origins       []Past            `json:"origins"`
+	CreatedAt     time.Time         `json:"createdAt"`
+	UpdatedAt     time.Time         `json:"updatedAt"`
+	DeletedAt     *time.Time        `json:"deletedAt"`
+	DisabledAt    *time.Time        `json:"disabledAt"`
+	ClickCount    int64             `json:"clickCount"`
+	LastClickedAt *time.Time        `json:"lastClickedAt"`
 	// RootProof is the server's signature of a code that works at its root; nil for others.
 	RootProof *string `json:"rootProof,omitempty"`
 }

@@ -30,7 +30,7 @@ func (r *reader) archive(f *format) error {
 
 // archived is a link as exports write it.
 var archived = format{
-	properties: slices.Concat([]property{
+	properties: withFields(slices.Concat([]property{
 		to(setID, "id"), to(func(m *mapper, v value) {
 			text, _ := v.is.(string)
 			if _, _, ok := cutShortURL(text); ok {
@@ -40,18 +40,14 @@ var archived = format{
 			}
 		}, "shortUrl"),
 		to(setCode, "code"), to(setHost, "domain"),
-		urlOf("url"),
-		to(setTitle, "title").as("title"), to(setNote, "note").as("note"), to(setTags, "tags").as("tags"),
-		to(setFolder, "folder").as("folderId"), to(setExternalID, "externalId").as("externalId"),
+		urlOf("url"), to(setFolder, "folder").as("folderId"),
 		to(setStart, "startsAt").as("startsAt"), to(setEnd, "expiresAt").as("expiresAt"),
 		to(setLimit, "maxClicks").as("maxClicks"),
-		to(setStatus, "redirectStatus").as("redirectStatus"),
-		to(setArchived, "archived").as("archived"), to(setStatsPublic, "statsPublic").as("statsPublic"),
-		to(setPairs, "metadata").as("metadata"), to(setRouting, "routing").as(Gate, Rules, OtherRouting),
+		to(setPairs, "metadata").as("metadata"), to(setRouting, "routing").as("routing", Gate, Rules, OtherRouting),
 		to(setPast, "origins"),
 		to(setCreated, "createdAt"), to(setClicks, "clickCount"), to(setLastClicked, "lastClickedAt"),
 		to(setDeleted, "deletedAt"), to(setDeleted, "disabledAt"),
-	}, each(handled, "strategy", "updatedAt", "rootProof")),
+	}, each(handled, "strategy", "updatedAt", "rootProof")), "url"),
 }
 
 func setDeleted(m *mapper, _ value) { m.row.Deleted = true }
@@ -104,13 +100,17 @@ func part[T any](set func(c *routing.Change, to T)) setter {
 
 // decode returns a value of the item as a type that has all its properties.
 func decode[T any](is any) (to T, ok bool) {
+	return to, decodeTo(is, &to) == nil
+}
+
+func decodeTo(is, to any) error {
 	text, err := json.Marshal(is)
 	if err != nil {
-		return to, false
+		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	return to, decoder.Decode(&to) == nil
+	return decoder.Decode(to)
 }
 
 // setArchivedRules maps rules. Those of the new link get ids of their own.

@@ -91,6 +91,35 @@ func setAddress(m *mapper, v value) {
 	m.row.Host, m.row.Code = cmp.Or(m.row.Host, host), cmp.Or(m.row.Code, code)
 }
 
+// withFields adds the fields of links that a table does not describe, with the names and in the form of the
+// API. A table has the fields apart by other means.
+func withFields(table []property, apart ...string) []property {
+	for _, p := range table {
+		apart = append(apart, p.describes...)
+	}
+	for _, f := range linkfield.Fields {
+		if !slices.Contains(apart, f.Name) {
+			table = append(table, to(setField(f), f.Name).as(f.Name))
+		}
+	}
+	return table
+}
+
+// setField returns the setter of a field in the form of the API. A value that it refuses is lost.
+func setField(f linkfield.Field) setter {
+	return func(m *mapper, v value) {
+		before, checked := m.row.Change, linkfield.Values{}
+		err := f.Decode(&m.row.Change, func(to any) error { return decodeTo(v.is, to) })
+		if err == nil {
+			err = f.Set(&checked, &m.row.Change)
+		}
+		if f.Normalize(&m.row.Change, &checked); err != nil {
+			m.row.Change = before
+			m.lose(v, Invalid)
+		}
+	}
+}
+
 func setTitle(m *mapper, v value) { m.row.Title = optional.Set(m.line(v, maxTitle)) }
 
 func setNote(m *mapper, v value) { m.row.Note = optional.Set(m.lines(v, maxNote)) }

@@ -1,10 +1,9 @@
-// Package linkfield has what members give links, as one table: Fields. It checks values, and returns the
-// normal forms that are stored and compared.
 package linkfield
 
 import (
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -24,15 +23,21 @@ const (
 // maxExternalID is a length in characters.
 const maxExternalID = 255
 
+// line returns the check of a field that is a line of text: it returns the normal form, or nil for a
+// blank one, or InvalidInput.
+func line(field string, maxLength int) func(*string) (*string, error) {
+	return func(text *string) (*string, error) {
+		line, err := validate.Line("The "+field, optional.Value(text), 0, maxLength)
+		if err != nil {
+			return nil, errs.From(err).At(field)
+		}
+		return optional.Of(line), nil
+	}
+}
+
 // CheckTitle and CheckNote return the normal form of a text, or nil for a blank one. They return
 // InvalidInput.
-func CheckTitle(title *string) (*string, error) {
-	line, err := validate.Line("The title", optional.Value(title), 0, maxTitle)
-	if err != nil {
-		return nil, errs.From(err).At("title")
-	}
-	return optional.Of(line), nil
-}
+func CheckTitle(title *string) (*string, error) { return line("title", maxTitle)(title) }
 
 func CheckNote(note *string) (*string, error) {
 	lines, err := validate.Lines("The note", optional.Value(note), 0, MaxNote)
@@ -99,4 +104,30 @@ func CheckExternalID(externalID string) (string, error) {
 		return "", errs.New(errs.InvalidInput, "externalId must be text without control characters.")
 	}
 	return externalID, nil
+}
+
+// CheckRedirectStatus checks the status of redirects. It returns InvalidInput.
+func CheckRedirectStatus(status int) (int, error) {
+	switch status {
+	case 301, 302, 307, 308:
+		return status, nil
+	}
+	return 0, errs.New(errs.InvalidInput, "redirectStatus must be 301, 302, 307 or 308.").At("redirectStatus")
+}
+
+// CheckMaxClicks checks a limit of redirects; nil means no limit. It returns InvalidInput.
+func CheckMaxClicks(n *int64) (*int64, error) {
+	if n != nil && *n < 1 {
+		return nil, errs.New(errs.InvalidInput, "maxClicks must be at least 1.").At("maxClicks")
+	}
+	return n, nil
+}
+
+// CheckPeriod checks that a link starts before it expires; nil means unbounded. It returns
+// InvalidInput.
+func CheckPeriod(startsAt, expiresAt *time.Time) error {
+	if startsAt != nil && expiresAt != nil && !startsAt.Before(*expiresAt) {
+		return errs.New(errs.InvalidInput, "startsAt must be before expiresAt.").At("startsAt")
+	}
+	return nil
 }
