@@ -91,15 +91,16 @@ func setAddress(m *mapper, v value) {
 	m.row.Host, m.row.Code = cmp.Or(m.row.Host, host), cmp.Or(m.row.Code, code)
 }
 
-// withFields adds the fields of links that a table does not describe, with the names and in the form of the
-// API. A table has the fields apart by other means.
+// withFields adds the fields of links that a table does not describe, with the names of the API, folded
+// or not, and in its form. The table has the fields apart by other means.
 func withFields(table []property, apart ...string) []property {
 	for _, p := range table {
 		apart = append(apart, p.describes...)
 	}
 	for _, f := range linkfield.Fields {
 		if !slices.Contains(apart, f.Name) {
-			table = append(table, to(setField(f), f.Name).as(f.Name))
+			names := slices.Compact([]string{f.Name, strings.ToLower(f.Name)})
+			table = append(table, to(setField(f), names...).as(f.Name))
 		}
 	}
 	return table

@@ -360,7 +360,7 @@ func setYOURLSAddress(m *mapper, v value) {
 // own is a file of one's own. Its limits, states and counts are usual properties.
 var own = format{
 	isFolded: true, isOwn: true,
-	properties: []property{
+	properties: withFields([]property{
 		to(setID, "id", "linkid"),
 		urlOf("url", "longurl", "destination", "destinationurl", "originalurl", "target"),
 		codeOf("code", "shortcode", "keyword", "slug", "key", "path", "backhalf", "slashtag", "address", "alias"),
@@ -372,7 +372,7 @@ var own = format{
 			"httpstatus").as("redirectStatus"),
 		to(setFolder, "folder").as("folderId"), to(setExternalID, "externalid").as("externalId"),
 		to(setCreated, "createdat", "created", "timestamp", "datecreated"),
-	},
+	}, "url", "metadata", "routing", "startsAt", "expiresAt", "maxClicks", "archived", "statsPublic"),
 }
 
 // baseURL returns the address of a self-hosted source without a slash at its end.
