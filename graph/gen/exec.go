@@ -552,7 +552,6 @@ type ComplexityRoot struct {
 		Archived          func(childComplexity int) int
 		AsOf              func(childComplexity int, at time.Time) int
 		AverageRedirectMs func(childComplexity int) int
-		Campaign          func(childComplexity int) int
 		CanonicalURL      func(childComplexity int) int
 		ClickCount        func(childComplexity int) int
 		Clicks            func(childComplexity int, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) int
@@ -648,7 +647,6 @@ type ComplexityRoot struct {
 		Actor          func(childComplexity int) int
 		ActorID        func(childComplexity int) int
 		Archived       func(childComplexity int) int
-		Campaign       func(childComplexity int) int
 		Cause          func(childComplexity int) int
 		Changes        func(childComplexity int) int
 		Deleted        func(childComplexity int) int
@@ -3476,12 +3474,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.AverageRedirectMs(childComplexity), true
-	case "Link.campaign":
-		if e.ComplexityRoot.Link.Campaign == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Link.Campaign(childComplexity), true
 	case "Link.canonicalUrl":
 		if e.ComplexityRoot.Link.CanonicalURL == nil {
 			break
@@ -3953,12 +3945,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkVersion.Archived(childComplexity), true
-	case "LinkVersion.campaign":
-		if e.ComplexityRoot.LinkVersion.Campaign == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LinkVersion.Campaign(childComplexity), true
 	case "LinkVersion.cause":
 		if e.ComplexityRoot.LinkVersion.Cause == nil {
 			break
@@ -9478,8 +9464,6 @@ input CreateLinkInput {
   domainId: ID
   "A title of up to 200 characters."
   title: String
-  "The campaign that it belongs to, in up to 100 characters."
-  campaign: String
   "A note for the members, of up to 2,000 characters."
   note: String
   "Up to 20 tags of 1 to 50 characters each."
@@ -9610,8 +9594,6 @@ input NewLinkInput {
   domainId: ID
   "A title."
   title: String
-  "The campaign that it belongs to, in up to 100 characters."
-  campaign: String
   "A note for the members."
   note: String
   "The tags, all of them."
@@ -9723,8 +9705,6 @@ input UpdateLinkInput {
   url: String
   "The title; null removes it."
   title: String
-  "The campaign that it belongs to, in up to 100 characters."
-  campaign: String
   "The note; null removes it."
   note: String
   "The tags, all of them; null removes them."
@@ -9989,8 +9969,6 @@ input LinkChangeInput {
   url: String
   "The title."
   title: String
-  "The campaign that it belongs to, in up to 100 characters."
-  campaign: String
   "The note for the members."
   note: String
   "The tags, all of them."
@@ -10686,8 +10664,6 @@ type LinkVersion {
   originalUrl: String! @cost(weight: 5)
   "The title."
   title: String
-  "The campaign that it belongs to, in up to 100 characters."
-  campaign: String
   "The note for the members."
   note: String @cost(weight: 5)
   "The tags."
@@ -11387,8 +11363,6 @@ type Link implements Node {
   canonicalUrl: URL! @cost(weight: 5)
   "Its title."
   title: String
-  "The campaign that it belongs to, in up to 100 characters."
-  campaign: String
   "Its note, for the members."
   note: String @cost(weight: 5)
   "Its tags, in the order of their code points."
@@ -14105,8 +14079,6 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_canonicalUrl(ctx, field)
 	case "title":
 		return ec.fieldContext_Link_title(ctx, field)
-	case "campaign":
-		return ec.fieldContext_Link_campaign(ctx, field)
 	case "note":
 		return ec.fieldContext_Link_note(ctx, field)
 	case "tags":
@@ -14301,8 +14273,6 @@ func (ec *executionContext) childFields_LinkVersion(ctx context.Context, field g
 		return ec.fieldContext_LinkVersion_originalUrl(ctx, field)
 	case "title":
 		return ec.fieldContext_LinkVersion_title(ctx, field)
-	case "campaign":
-		return ec.fieldContext_LinkVersion_campaign(ctx, field)
 	case "note":
 		return ec.fieldContext_LinkVersion_note(ctx, field)
 	case "tags":
@@ -25176,29 +25146,6 @@ func (ec *executionContext) fieldContext_Link_title(_ context.Context, field gra
 	return graphql.NewScalarFieldContext("Link", field, false, false, "String")
 }
 
-func (ec *executionContext) _Link_campaign(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Link_campaign(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Campaign, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Link_campaign(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Link", field, false, false, "String")
-}
-
 func (ec *executionContext) _Link_note(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -27247,29 +27194,6 @@ func (ec *executionContext) _LinkVersion_title(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_LinkVersion_title(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "String")
-}
-
-func (ec *executionContext) _LinkVersion_campaign(ctx context.Context, field graphql.CollectedField, obj *link.Version) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LinkVersion_campaign(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Campaign, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_LinkVersion_campaign(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "String")
 }
 
@@ -45147,7 +45071,7 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "domainId", "title", "campaign", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing", "externalId", "metadata", "archived", "statsPublic"}
+	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "domainId", "title", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey", "routing", "externalId", "metadata", "archived", "statsPublic"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -45196,13 +45120,6 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.Title = graphql.OmittableOf(data)
-		case "campaign":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("campaign"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Campaign = graphql.OmittableOf(data)
 		case "note":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -46582,7 +46499,7 @@ func (ec *executionContext) unmarshalInputLinkChangeInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"url", "title", "campaign", "note", "tags", "folderId", "redirectStatus", "routing"}
+	fieldsInOrder := [...]string{"url", "title", "note", "tags", "folderId", "redirectStatus", "routing"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -46603,13 +46520,6 @@ func (ec *executionContext) unmarshalInputLinkChangeInput(ctx context.Context, o
 				return it, err
 			}
 			it.Title = graphql.OmittableOf(data)
-		case "campaign":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("campaign"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Campaign = graphql.OmittableOf(data)
 		case "note":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -47282,7 +47192,7 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"url", "strategy", "customCode", "domainId", "title", "campaign", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "externalId", "metadata", "archived", "statsPublic"}
+	fieldsInOrder := [...]string{"url", "strategy", "customCode", "domainId", "title", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "routing", "externalId", "metadata", "archived", "statsPublic"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -47324,13 +47234,6 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 				return it, err
 			}
 			it.Title = graphql.OmittableOf(data)
-		case "campaign":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("campaign"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Campaign = graphql.OmittableOf(data)
 		case "note":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -49417,7 +49320,7 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "url", "title", "campaign", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "statsPublic", "updatedAt", "routing", "externalId", "metadata"}
+	fieldsInOrder := [...]string{"id", "url", "title", "note", "tags", "folderId", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "statsPublic", "updatedAt", "routing", "externalId", "metadata"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -49445,13 +49348,6 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.Title = graphql.OmittableOf(data)
-		case "campaign":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("campaign"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Campaign = graphql.OmittableOf(data)
 		case "note":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -53963,11 +53859,6 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
-		case "campaign":
-			out.Values[i] = ec._Link_campaign(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
 		case "note":
 			out.Values[i] = ec._Link_note(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -54564,11 +54455,6 @@ func (ec *executionContext) _LinkVersion(ctx context.Context, sel ast.SelectionS
 			}
 		case "title":
 			out.Values[i] = ec._LinkVersion_title(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				atomic.AddUint32(&out.Invalids, 1)
-			}
-		case "campaign":
-			out.Values[i] = ec._LinkVersion_campaign(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}

@@ -13,7 +13,7 @@ import (
 
 // LinkFields are the fields that the inputs of links have in common. gqlgen would repeat them in each.
 type LinkFields struct {
-	Title, Note, FolderID, ExternalID, Campaign graphql.Omittable[*string]
+	Title, Note, FolderID, ExternalID graphql.Omittable[*string]
 	Tags                              graphql.Omittable[[]string]
 	StartsAt, ExpiresAt               graphql.Omittable[*time.Time]
 	MaxClicks                         graphql.Omittable[*int64]
@@ -60,7 +60,7 @@ func (f *LinkFields) Change(url *string, to *routing.Change) linkfield.Change {
 		FolderID: SetOrRemove(f.FolderID), StartsAt: SetOrRemove(f.StartsAt), ExpiresAt: SetOrRemove(f.ExpiresAt),
 		MaxClicks: SetOrRemove(f.MaxClicks), RedirectStatus: SetUnlessNull(f.RedirectStatus.Value()),
 		Archived: SetUnlessNull(f.Archived.Value()), StatsPublic: SetUnlessNull(f.StatsPublic.Value()),
-		ExternalID: SetOrRemove(f.ExternalID), Campaign: SetOrRemove(f.Campaign), Metadata: SetOrRemove(f.Metadata),
+		ExternalID: SetOrRemove(f.ExternalID), Metadata: SetOrRemove(f.Metadata),
 		Routing: optional.Edit[*routing.Change]{Set: f.Routing.IsSet(), To: to},
 	}
 }

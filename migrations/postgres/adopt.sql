@@ -80,7 +80,6 @@ CREATE INDEX click_logs_by_report ON click_logs (_alive_at);
 
 -- When a link was archived is not shown.
 ALTER TABLE links ADD COLUMN archived BOOLEAN NOT NULL DEFAULT FALSE;
-ALTER TABLE links ADD COLUMN campaign TEXT COLLATE "C";
 SET LOCAL ROLE linkforge_system;
 UPDATE links SET archived = TRUE WHERE archived_at IS NOT NULL;
 RESET ROLE;

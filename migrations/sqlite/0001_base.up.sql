@@ -148,7 +148,7 @@ CREATE TABLE links (
     folder_id TEXT REFERENCES folders (id), own_address TEXT,
     domain_id TEXT REFERENCES domains (id) ON DELETE SET NULL
         CONSTRAINT own_code_has_domain CHECK (own_address IS NULL OR domain_id IS NOT NULL OR deleted_at IS NOT NULL),
-    archived INTEGER NOT NULL DEFAULT FALSE, campaign TEXT
+    archived INTEGER NOT NULL DEFAULT FALSE
 ) STRICT;
 CREATE UNIQUE INDEX links_by_code ON links (workspace_id, code);
 CREATE UNIQUE INDEX links_by_code_key ON links (workspace_id, code_key) WHERE code_key IS NOT NULL;

@@ -55,7 +55,6 @@ ALTER TABLE totp DROP COLUMN last_step;
 
 -- When a link was archived is not shown.
 ALTER TABLE links ADD COLUMN archived INTEGER NOT NULL DEFAULT FALSE;
-ALTER TABLE links ADD COLUMN campaign TEXT;
 UPDATE links SET archived = TRUE WHERE archived_at IS NOT NULL;
 DROP INDEX links_of_workspace;
 ALTER TABLE links DROP COLUMN archived_at;

@@ -31,8 +31,6 @@ type Values struct {
 	Archived bool `json:"archived,omitempty"`
 	// StatsPublic makes the link's stats public.
 	StatsPublic bool `json:"statsPublic,omitempty"`
-	// Campaign is what the link belongs to.
-	Campaign *string `json:"campaign,omitempty"`
 	routing.Settings
 }
 
@@ -56,7 +54,6 @@ type Change struct {
 	StatsPublic    optional.Edit[bool]    `json:"statsPublic,omitzero"`
 	ExternalID     optional.Edit[*string] `json:"externalId,omitzero"`
 	Metadata       optional.Edit[[]*Pair] `json:"metadata,omitzero"`
-	Campaign       optional.Edit[*string] `json:"campaign,omitzero"`
 	// Routing makes the link plain if it is set to nil. Of a scheduled change, its rules and targets
 	// have ids.
 	Routing optional.Edit[*routing.Change] `json:"routing,omitzero"`
@@ -83,8 +80,6 @@ var Fields = []Field{
 		func(c *Change) *optional.Edit[*string] { return &c.ExternalID }, checkExternalID),
 	field("metadata", func(v *Values) *Metadata { return &v.Metadata },
 		func(c *Change) *optional.Edit[[]*Pair] { return &c.Metadata }, NewMetadata),
-	planned(field("campaign", func(v *Values) **string { return &v.Campaign },
-		func(c *Change) *optional.Edit[*string] { return &c.Campaign }, line("campaign", 100))),
 	field("archived", func(v *Values) *bool { return &v.Archived },
 		func(c *Change) *optional.Edit[bool] { return &c.Archived }, unchecked),
 	field("statsPublic", func(v *Values) *bool { return &v.StatsPublic },
