@@ -19,12 +19,12 @@ import (
 // Whatever has a limited number of turns is made in one of these ways.
 var (
 	turnMakers = map[string]bool{
-		"admission.New": true, "admission.NewFair": true, "admission.NewGate": true, "admission.NewPoolGate": true,
+		"admission.New": true, "admission.NewStatementQueue": true, "admission.NewPoolQueue": true,
 		"admission.NewLimiter": true,
 	}
 	turnMethods = map[string]bool{"SetLimit": true, "SetMaxOpenConns": true}
 	turnFields  = map[string]bool{"PoolSize": true, "Slots": true}
-	turnTypes   = map[string]bool{"admission.Shares": true, "batcher.Batcher": true}
+	turnTypes   = map[string]bool{"admission.Queue": true, "batcher.Batcher": true}
 	// a bound of connections or of work that a node counts itself
 	turnConstant = regexp.MustCompile(`^(max(Sockets|Streams|Operations|Waiting|Group|Claims)|atOnce)$`)
 )

@@ -76,7 +76,7 @@ type app struct {
 	jobs      *jobs.Runner
 	tasks     *task.Runner
 	// uploads shares the memory of uploads between their senders.
-	uploads *admission.Gate
+	uploads *admission.Queue
 	// dispatcher sends webhooks.
 	dispatcher *dispatch.Dispatcher
 	stopping   atomic.Bool

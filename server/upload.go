@@ -23,10 +23,10 @@ const (
 // uploadWait bounds the wait for other uploads, and the time for the response.
 const uploadWait = 30 * time.Second
 
-// newUploads returns the gate of uploads.
-func newUploads() *admission.Gate {
+// newUploads returns the queue of uploads.
+func newUploads() *admission.Queue {
 	return admission.New(admission.Config{Name: "uploads", Capacity: maxUploads, Share: maxUploadsOfAccount, Waiting: 4,
-		Queue: 64, MaxWait: uploadWait})
+		AllWaiting: 64, MaxWait: uploadWait})
 }
 
 // upload stores the file of an import that waits for it: 201. Nothing has changed after another
@@ -76,11 +76,11 @@ func (a *app) receive(w http.ResponseWriter, r *http.Request) error {
 	if err := a.Limits.Charge(r.Context(), uploadRate, account); err != nil {
 		return err
 	}
-	leave, err := a.uploads.Enter(r.Context(), account, 1)
+	turn, err := a.uploads.Enter(r.Context(), 1, account)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer turn.Leave()
 	end := time.Now().Add(web.LongestUpload(r.ContentLength) + uploadWait)
 	if err := http.NewResponseController(w).SetWriteDeadline(end); err != nil {
 		return err

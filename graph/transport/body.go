@@ -27,12 +27,12 @@ const (
 	maxBodyTime = time.Minute
 )
 
-// newBodies returns the gate of large request bodies. Its units are bytes.
-func newBodies(b config.Bounds) *admission.Gate {
+// newBodies returns the queue of large request bodies. Its units are bytes.
+func newBodies(b config.Bounds) *admission.Queue {
 	share := max(maxBodies/bodyShares, int64(b.Body))
 	return admission.New(admission.Config{
 		Name: "large requests", Capacity: max(maxBodies, share), Share: share,
-		Waiting: 32, Queue: 512, MaxWait: maxBodyWait,
+		Waiting: 32, AllWaiting: 512, MaxWait: maxBodyWait,
 	})
 }
 
@@ -47,7 +47,8 @@ func (h *Handler) admitBody(ctx context.Context, r *http.Request) (release func(
 	if r.Method != http.MethodPost || size <= smallBody {
 		return func() {}, nil
 	}
-	return h.bodies.Enter(ctx, callerOf(ctx).Owner, size)
+	turn, err := h.bodies.Enter(ctx, size, callerOf(ctx).Owner)
+	return turn.Leave, err
 }
 
 // maxBody is the size of the largest body that the caller may send.

@@ -65,9 +65,9 @@ func TestExpensive_TakesTurns(t *testing.T) {
 			resume := EndTurn(within)
 			EndTurn(within)()
 			used("while it waits for another server", 0)
-			end := must.Value(other.expensive.Enter(t.Context(), "one", most))(t)
+			end := must.Value(other.expensive.Enter(t.Context(), most, "one"))(t)
 			began := time.Now()
-			time.AfterFunc(2*maxExpensiveWait, end)
+			time.AfterFunc(2*maxExpensiveWait, end.Leave)
 			resume()
 			if time.Since(began) < 2*maxExpensiveWait {
 				t.Error("it goes on without a turn")

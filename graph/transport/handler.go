@@ -71,9 +71,9 @@ type Handler struct {
 	// more.
 	streams, sockets *slots
 	// bodies shares the memory of large request bodies between their owners.
-	bodies *admission.Gate
+	bodies *admission.Queue
 	// expensive shares the processors between the owners of expensive operations.
-	expensive *admission.Gate
+	expensive *admission.Queue
 	// stopping ends when the server stops, stop ends it.
 	stopping context.Context
 	stop     context.CancelFunc

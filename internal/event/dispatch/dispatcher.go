@@ -64,7 +64,7 @@ type Dispatcher struct {
 	stopped atomic.Bool
 
 	// sending are the requests in flight.
-	sending admission.Shares
+	sending admission.Queue
 	// turns say whose turn it is to send.
 	turns turns
 

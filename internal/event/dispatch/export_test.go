@@ -123,7 +123,7 @@ func (d *Dispatcher) DeliverLate(ctx context.Context, webhookID string) error {
 }
 
 // Vacate returns all requests that Occupy took.
-func (d *Dispatcher) Vacate() { d.sending = admission.Shares{} }
+func (d *Dispatcher) Vacate() { d.sending = admission.Queue{} }
 
 // UseUpRate consumes all attempts of a webhook's rate, or of that of its workspace.
 func (d *Dispatcher) UseUpRate(ctx context.Context, w *webhook.Webhook, ofWorkspace bool) {

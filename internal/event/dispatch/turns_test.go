@@ -43,7 +43,7 @@ func simulate(takes []time.Duration) []int {
 		began, end time.Time
 	}
 	var flying []flight
-	turns, sending, sent := turns{}, admission.Shares{}, make([]int, len(takes))
+	turns, sending, sent := turns{}, admission.Queue{}, make([]int, len(takes))
 	hooks := make([]*target, len(takes))
 	now := time.Unix(0, 0)
 	for i := range hooks {
@@ -85,7 +85,7 @@ func simulate(takes []time.Duration) []int {
 func TestTarget_SlowWebhooksShareAHalf(t *testing.T) {
 	t.Parallel()
 	for name, capacity := range map[string]int64{"one host": maxPerHost, "many hosts": maxSending} {
-		var sending admission.Shares
+		var sending admission.Queue
 		for _, concurrency := range []int64{1, 2} {
 			taken := int64(0)
 			for i := range 100 {

@@ -29,7 +29,7 @@ type candidate struct {
 // turns are the slots of a node in use, and when accounts had their last one. The zero value is
 // ready to use.
 type turns struct {
-	admission.Shares
+	admission.Queue
 
 	mu     sync.Mutex
 	served map[queue]int64

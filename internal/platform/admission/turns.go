@@ -40,20 +40,20 @@ func Unowned(ctx context.Context) context.Context { return OwnedBy(ctx, "") }
 type Turns struct {
 	// Reads admits single SELECT statements and transactions that only read, Writes all others. If the same
 	// connections serve both, they are the same.
-	Reads, Writes *Gate
+	Reads, Writes *Queue
 	Primary       *sql.DB
 	// Route selects another pool for a statement, or nil for the primary; optional.
 	Route bun.ConnResolver
 }
 
-// NewPoolGate returns a gate for the connections of a pool, without those in reserve.
-func NewPoolGate(pool int) *Gate { return NewGate(pool - pool/reserveDivisor) }
+// NewPoolQueue returns a queue for the connections of a pool, without those in reserve.
+func NewPoolQueue(pool int) *Queue { return NewStatementQueue(pool - pool/reserveDivisor) }
 
-// NewGate returns a gate for as many statements or transactions at once.
-func NewGate(capacity int) *Gate {
+// NewStatementQueue returns a queue for as many statements or transactions at once.
+func NewStatementQueue(capacity int) *Queue {
 	return New(Config{
 		Name: "operations", Capacity: int64(max(1, capacity)), Share: int64(max(1, capacity/2)),
-		Waiting: maxOwnWaiting, Queue: maxAllWaiting, MaxWait: maxTurnWait,
+		Waiting: maxOwnWaiting, AllWaiting: maxAllWaiting, MaxWait: maxTurnWait,
 	})
 }
 
@@ -62,14 +62,14 @@ func (t Turns) Open(dialect schema.Dialect) *bun.DB {
 	return bun.NewDB(t.Primary, dialect, bun.WithConnResolver(t)).WithQueryHook(hook{})
 }
 
-// turn is a statement's use of a connection.
-type turn struct {
+// statement is a use of a connection.
+type statement struct {
 	owner string
-	leave func() // nil until it was admitted
+	turn  *Turn // nil until it asked for one
 }
 
-// turnKey is the context key of a turn.
-type turnKey struct{}
+// statementKey is the context key of a statement.
+type statementKey struct{}
 
 // hook ends the turn of each statement.
 type hook struct{}
@@ -80,13 +80,13 @@ func (hook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context 
 	if owner == "" {
 		return ctx
 	}
-	return context.WithValue(ctx, turnKey{}, &turn{owner: owner})
+	return context.WithValue(ctx, statementKey{}, &statement{owner: owner})
 }
 
 // AfterQuery implements bun.QueryHook.
 func (hook) AfterQuery(ctx context.Context, _ *bun.QueryEvent) {
-	if t, ok := ctx.Value(turnKey{}).(*turn); ok && t.leave != nil {
-		t.leave()
+	if s, ok := ctx.Value(statementKey{}).(*statement); ok && s.turn != nil {
+		s.turn.Leave()
 	}
 }
 
@@ -98,15 +98,15 @@ func (t Turns) ResolveConn(ctx context.Context, query bun.Query) bun.IConn {
 			pool = other
 		}
 	}
-	own, ok := ctx.Value(turnKey{}).(*turn)
+	own, ok := ctx.Value(statementKey{}).(*statement)
 	if !ok {
 		return pool
 	}
-	gate := t.Writes
+	queue := t.Writes
 	if _, reads := query.(*bun.SelectQuery); reads {
-		gate = t.Reads
+		queue = t.Reads
 	}
-	return turnConn{pool, gate, own}
+	return turnConn{pool, queue, own}
 }
 
 // Close implements bun.ConnResolver.
@@ -120,31 +120,35 @@ func (t Turns) Close() error {
 // turnConn runs a statement when it is its owner's turn.
 type turnConn struct {
 	bun.IConn
-	gate *Gate
-	turn *turn
+	queue *Queue
+	own   *statement
+}
+
+func (c turnConn) enter(ctx context.Context) (err error) {
+	c.own.turn, err = c.queue.Enter(ctx, 1, c.own.owner)
+	return err
 }
 
 // QueryContext implements bun.IConn.
-func (c turnConn) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
-	if c.turn.leave, err = c.gate.Enter(ctx, c.turn.owner, 1); err != nil {
+func (c turnConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
 	return c.IConn.QueryContext(ctx, query, args...)
 }
 
 // ExecContext implements bun.IConn.
-func (c turnConn) ExecContext(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
-	if c.turn.leave, err = c.gate.Enter(ctx, c.turn.owner, 1); err != nil {
+func (c turnConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
 	return c.IConn.ExecContext(ctx, query, args...)
 }
 
-// QueryRowContext implements bun.IConn. A row cannot carry the gate's error: its statement has
+// QueryRowContext implements bun.IConn. A row cannot carry the queue's error: its statement has
 // timed out.
 func (c turnConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	var err error
-	if c.turn.leave, err = c.gate.Enter(ctx, c.turn.owner, 1); err != nil {
+	if err := c.enter(ctx); err != nil {
 		late, cancel := context.WithDeadline(ctx, time.Unix(0, 0))
 		defer cancel()
 		ctx = late
@@ -163,11 +167,11 @@ func (t Turns) EnterRead(ctx context.Context) (within context.Context, leave fun
 	return enter(ctx, t.Reads)
 }
 
-func enter(ctx context.Context, gate *Gate) (within context.Context, leave func(), err error) {
+func enter(ctx context.Context, queue *Queue) (within context.Context, leave func(), err error) {
 	owner, _ := ctx.Value(ownerKey{}).(string)
-	if owner == "" || gate == nil {
+	if owner == "" || queue == nil {
 		return ctx, func() {}, nil
 	}
-	leave, err = gate.Enter(ctx, owner, 1)
-	return Unowned(ctx), leave, err
+	turn, err := queue.Enter(ctx, 1, owner)
+	return Unowned(ctx), turn.Leave, err
 }

@@ -79,8 +79,8 @@ func (s Server) Open() (*DB, error) {
 		Connector: stdlib.GetConnector(*config),
 		Timeouts:  pgscope.Timeouts{Statement: s.StatementTimeout, Lock: s.LockTimeout, List: s.ListTimeout},
 	}
-	gate := admission.NewPoolGate(s.Pool)
-	d := &DB{Kind: Postgres, turns: admission.Turns{Reads: gate, Writes: gate, Primary: sql.OpenDB(connector)}}
+	queue := admission.NewPoolQueue(s.Pool)
+	d := &DB{Kind: Postgres, turns: admission.Turns{Reads: queue, Writes: queue, Primary: sql.OpenDB(connector)}}
 	limit(d.turns.Primary, s.Pool)
 	expire(d.turns.Primary)
 	if s.ReadURL != "" {
@@ -149,7 +149,7 @@ func (f File) Open() (*DB, error) {
 	}
 	limit(readers, f.Pool)
 	shared := admission.Turns{
-		Reads: admission.NewPoolGate(f.Pool), Writes: admission.NewGate(maxGroup), Primary: writer,
+		Reads: admission.NewPoolQueue(f.Pool), Writes: admission.NewStatementQueue(maxGroup), Primary: writer,
 		Route: readPool{readers},
 	}
 	return &DB{

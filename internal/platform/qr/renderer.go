@@ -26,7 +26,7 @@ const (
 // Renderer does the work of a node that takes milliseconds of a processor: it checks styles and
 // renders images, one at a time, so that most of the processors serve redirects. Owners take turns.
 type Renderer struct {
-	gate *admission.Gate
+	queue *admission.Queue
 	// verdicts has the results of checks by the hash of the style and the size of the code.
 	verdicts memo.Cache[[sha256.Size]byte, verdict]
 	// images has rendered images by the hash of the style, the text and the format.
@@ -40,8 +40,8 @@ type verdict struct{ err error }
 // NewRenderer returns a Renderer.
 func NewRenderer() *Renderer {
 	return &Renderer{
-		gate: admission.New(admission.Config{
-			Name: "QR codes", Capacity: 1, Share: 1, Waiting: maxOwnWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
+		queue: admission.New(admission.Config{
+			Name: "QR codes", Capacity: 1, Share: 1, Waiting: maxOwnWaiting, AllWaiting: maxAllWaiting, MaxWait: maxWait,
 		}),
 		verdicts: memo.New(&otter.Options[[sha256.Size]byte, verdict]{MaximumSize: maxVerdicts}),
 		images: memo.New(&otter.Options[[sha256.Size]byte, []byte]{
@@ -91,11 +91,11 @@ func (r *Renderer) verdict(
 	if v, ok := r.verdicts.GetIfPresent(key); ok {
 		return v, nil
 	}
-	leave, err := r.gate.Enter(ctx, owner, 1)
+	turn, err := r.queue.Enter(ctx, 1, owner)
 	if err != nil {
 		return verdict{}, err
 	}
-	defer leave()
+	defer turn.Leave()
 	if v, ok := r.verdicts.GetIfPresent(key); ok { // checked while this call waited
 		return v, nil
 	}
@@ -134,11 +134,11 @@ func (r *Renderer) Render(ctx context.Context, owner, text string, s *Style, for
 	if image, ok := r.images.GetIfPresent(key); ok {
 		return image, nil
 	}
-	leave, err := r.gate.Enter(ctx, owner, 1)
+	turn, err := r.queue.Enter(ctx, 1, owner)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer turn.Leave()
 	image, err := render(text, s, format, r.pictures)
 	if err == nil {
 		r.images.Set(key, image)

@@ -59,7 +59,7 @@ func TestRenderer_ChecksAStyleOnce(t *testing.T) {
 func TestRenderer_DoesOneThingAtATime(t *testing.T) {
 	t.Parallel()
 	r, s := NewRenderer(), Default()
-	leave := must.Value(r.gate.Enter(t.Context(), "busy", 1))(t)
+	busy := must.Value(r.queue.Enter(t.Context(), 1, "busy"))(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	free := func(context.Context, int) error { return nil }
@@ -73,14 +73,14 @@ func TestRenderer_DoesOneThingAtATime(t *testing.T) {
 	}
 	errstest.Want(t, errs.Unavailable, "a document beside another")(
 		r.Render(ended, "owner", "https://go.example/abc", &s, SVG))
-	leave()
+	busy.Leave()
 	image := must.Value(r.Render(t.Context(), "owner", "https://go.example/abc", &s, PNG))(t)
-	leave = must.Value(r.gate.Enter(t.Context(), "busy", 1))(t)
+	busy = must.Value(r.queue.Enter(t.Context(), 1, "busy"))(t)
 	if again, err := r.Render(ended, "other", "https://go.example/abc", &s, PNG); err != nil ||
 		!bytes.Equal(again, image) {
 		t.Errorf("the same image: %v", err)
 	}
 	errstest.Want(t, errs.Unavailable, "another text")(r.Render(ended, "owner", "https://go.example/abd", &s, PNG))
-	leave()
+	busy.Leave()
 	must.Value(r.Render(t.Context(), "owner", "https://go.example/abc", &s, PNG))(t)
 }

@@ -24,7 +24,7 @@ type turns struct {
 
 // queue has the calls that wait for attempts of a subject, one of which is next.
 type queue struct {
-	*admission.Fair
+	*admission.Queue
 	calls int
 }
 
@@ -32,13 +32,13 @@ type queue struct {
 // leave is called.
 func (t *turns) enter(ctx context.Context, key, caller string) (leave func(), err error) {
 	q := t.join(key)
-	next, err := q.Enter(ctx, caller)
+	turn, err := q.Enter(ctx, 1, caller)
 	if err != nil {
 		t.part(key, q)
 		return nil, err
 	}
 	return func() {
-		next(0)
+		turn.Leave()
 		t.part(key, q)
 	}, nil
 }
@@ -51,11 +51,10 @@ func (t *turns) join(key string) *queue {
 	}
 	q := t.queues[key]
 	if q == nil {
-		q = &queue{Fair: admission.NewFair(admission.Config{
-			Name: "requests to this host", Capacity: 1, Share: 1, Waiting: maxCallerWaiting, Queue: maxAllWaiting,
-			MaxWait: maxTurnWait,
+		q = &queue{Queue: admission.New(admission.Config{
+			Name: "requests to this host", Capacity: 1, Share: 1, Waiting: maxCallerWaiting, AllWaiting: maxAllWaiting,
+			MaxWait: maxTurnWait, KeepsRounds: true,
 		})}
-		q.KeepsRounds = true
 		t.queues[key] = q
 	}
 	q.calls++

@@ -35,7 +35,7 @@ const (
 // comparison. Its methods return RateLimited or Unavailable.
 type LinkPasswords struct {
 	cost  int
-	turns *admission.Fair
+	turns *admission.Queue
 	key   []byte
 	right memo.Cache[[sha256.Size]byte, struct{}]
 }
@@ -44,9 +44,9 @@ type LinkPasswords struct {
 func NewLinkPasswords(cost int) *LinkPasswords {
 	p := &LinkPasswords{
 		cost: cost,
-		turns: admission.NewFair(admission.Config{
+		turns: admission.New(admission.Config{
 			Name: "passwords of links", Capacity: min(2, halfOfProcessors()), Share: 1, Waiting: maxWaiting,
-			Queue: maxAllWaiting, MaxWait: maxWait,
+			AllWaiting: maxAllWaiting, MaxWait: maxWait,
 		}),
 		key: make([]byte, sha256.Size),
 		right: memo.New(&otter.Options[[sha256.Size]byte, struct{}]{
@@ -60,11 +60,11 @@ func NewLinkPasswords(cost int) *LinkPasswords {
 // Hash hashes a password. It returns the present hash, if there is one and it is that of the
 // password.
 func (p *LinkPasswords) Hash(ctx context.Context, present, password string, subjects ...string) (string, error) {
-	leave, err := p.turns.Enter(ctx, subjects...)
+	turn, err := p.turns.Enter(ctx, 1, subjects...)
 	if err != nil {
 		return "", err
 	}
-	defer leave(0)
+	defer turn.Leave()
 	if present != "" {
 		if isSame, err := compare(present, password); isSame || err != nil {
 			return present, err
@@ -80,12 +80,12 @@ func (p *LinkPasswords) Matches(ctx context.Context, hash, password string, subj
 	if _, ok := p.right.GetIfPresent(known); ok {
 		return true, nil
 	}
-	leave, err := p.turns.Enter(ctx, subjects...)
+	turn, err := p.turns.Enter(ctx, 1, subjects...)
 	if err != nil {
 		return false, err
 	}
 	rest := time.Duration(0)
-	defer func() { leave(rest) }()
+	defer func() { turn.LeaveAndRest(rest) }()
 	if _, ok := p.right.GetIfPresent(known); ok { // since this call waits
 		return true, nil
 	}

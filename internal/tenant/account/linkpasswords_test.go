@@ -26,7 +26,7 @@ func TestLinks_RememberRightOnes(t *testing.T) {
 		}
 	}
 	for i := range p.turns.Capacity {
-		must.Value(p.turns.Enter(t.Context(), fmt.Sprint(i)))(t)
+		must.Value(p.turns.Enter(t.Context(), 1, fmt.Sprint(i)))(t)
 	}
 	p.turns.MaxWait = 1
 	for name, c := range map[string]struct {

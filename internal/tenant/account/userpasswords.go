@@ -36,11 +36,11 @@ const unknownHash = "Linkforge.knows.nobody.....who.has.this.password....."
 // processors to redirects. Subjects, such as addresses, take turns, so that a flood from one does
 // not keep others waiting. Strangers, who have no account yet, are admitted while nobody else waits,
 // and have at most half of the turns and of the time. It returns RateLimited or Unavailable, as
-// Gate.Enter does.
+// admission.Queue does.
 type UserPasswords struct {
 	cost      int
-	gate      *admission.Gate
-	strangers *admission.Gate // in which networks take turns before gate, where they are one subject
+	turns     *admission.Queue
+	strangers *admission.Queue // in which networks take turns before turns, where they are one subject
 	// rests means that a turn of a stranger is followed by as long a rest of all strangers: half of
 	// a single turn is half of its time.
 	rests bool
@@ -71,14 +71,14 @@ func NewUserPasswords(cost int) *UserPasswords {
 func newUserPasswords(cost int, turns int64, hash func(string, int) (string, error)) *UserPasswords {
 	half := max(1, turns/2)
 	known := admission.Config{
-		Name: "log-ins", Capacity: turns, Share: half, Waiting: maxWaiting, Queue: maxAllWaiting, MaxWait: maxWait,
+		Name: "log-ins", Capacity: turns, Share: half, Waiting: maxWaiting, AllWaiting: maxAllWaiting, MaxWait: maxWait,
 		Last: strangers,
 	}
 	others := known
 	others.Name, others.Capacity, others.Share, others.Last = "registrations", half, half, ""
 	return &UserPasswords{
 		cost: cost, hash: hash, unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash),
-		gate: admission.New(known), strangers: admission.New(others), rests: half == turns,
+		turns: admission.New(known), strangers: admission.New(others), rests: half == turns,
 	}
 }
 
@@ -86,11 +86,11 @@ func halfOfProcessors() int64 { return int64(max(1, runtime.GOMAXPROCS(0)/2)) }
 
 // Hash hashes a password. It returns RateLimited or Unavailable.
 func (p *UserPasswords) Hash(ctx context.Context, password, subject string) (string, error) {
-	leave, err := p.gate.Enter(ctx, subject, 1)
+	turn, err := p.turns.Enter(ctx, 1, subject)
 	if err != nil {
 		return "", err
 	}
-	defer leave()
+	defer turn.Leave()
 	return p.hash(password, p.cost)
 }
 
@@ -98,17 +98,17 @@ func (p *UserPasswords) Hash(ctx context.Context, password, subject string) (str
 func (p *UserPasswords) HashNew(ctx context.Context, password, network string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	leaveOthers, err := p.strangers.Enter(ctx, network, 1)
+	ofNetwork, err := p.strangers.Enter(ctx, 1, network)
+	if err != nil {
+		return "", err
+	}
+	defer ofNetwork.Leave()
+	turn, err := p.turns.Enter(ctx, 1, strangers)
 	if err != nil {
 		return "", err
 	}
 	rest := time.Duration(0)
-	defer func() { time.AfterFunc(rest, leaveOthers) }()
-	leave, err := p.gate.Enter(ctx, strangers, 1)
-	if err != nil {
-		return "", err
-	}
-	defer leave()
+	defer func() { turn.LeaveAndRest(rest) }()
 	began := time.Now()
 	hash, err := p.hash(password, p.cost)
 	if p.rests {
@@ -120,11 +120,11 @@ func (p *UserPasswords) HashNew(ctx context.Context, password, network string) (
 // Matches compares a password with a hash, with the errors of Hash. It takes the same time for an
 // empty hash, which never matches.
 func (p *UserPasswords) Matches(ctx context.Context, hash, password, subject string) (bool, error) {
-	leave, err := p.gate.Enter(ctx, subject, 1)
+	turn, err := p.turns.Enter(ctx, 1, subject)
 	if err != nil {
 		return false, err
 	}
-	defer leave()
+	defer turn.Leave()
 	matches, err := compare(cmp.Or(hash, p.unknown), password)
 	return matches && hash != "", err
 }

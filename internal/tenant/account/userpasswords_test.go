@@ -155,7 +155,7 @@ func TestPassword_AddressesTakeTurns(t *testing.T) {
 			flood <- err
 		}()
 	}
-	polltest.Until(t, "the flood waits", func() bool { _, waiting := p.gate.Stats(); return waiting >= 8 })
+	polltest.Until(t, "the flood waits", func() bool { _, waiting := p.turns.Stats(); return waiting >= 8 })
 	before := done.Load()
 	if good, err := p.Matches(t.Context(), hash, examplePassword, "victim"); err != nil || !good {
 		t.Errorf("the victim: %t, %v", good, err)
