@@ -20,7 +20,7 @@ import (
 var (
 	turnMakers = map[string]bool{
 		"admission.New": true, "admission.NewStatementQueue": true, "admission.NewPoolQueue": true,
-		"admission.NewLimiter": true,
+		"ratelimit.NewThrottle": true,
 	}
 	turnMethods = map[string]bool{"SetLimit": true, "SetMaxOpenConns": true}
 	turnFields  = map[string]bool{"PoolSize": true, "Slots": true}

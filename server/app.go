@@ -307,7 +307,7 @@ func (a *app) newRedirects() *redirect.Handler {
 	return &redirect.Handler{
 		Resolver: a.Links.Resolver, Quotas: a.Quotas, HitQuota: a.config.HitQuota, Clicks: a.Recorder,
 		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
-		LinkRate: admission.NewLimiter(linkRate), UnknownCodes: admission.NewLimiter(unknownCodes),
+		LinkRate: ratelimit.NewThrottle(linkRate), UnknownCodes: ratelimit.NewThrottle(unknownCodes),
 		Gates: redirect.Gates{
 			Passwords: a.LinkPasswords, Limits: a.Limits, PassKeys: redirect.PassKeys(a.config.JWTSecrets),
 		},

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click/visitor"
-	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
@@ -33,7 +33,7 @@ func (a *app) domainRoutes() *http.ServeMux {
 
 // admission limits a network that requests unknown hosts like one that guesses codes. The caller releases
 // it if the host is known.
-func (a *app) admission(r *http.Request) admission.Admission {
+func (a *app) admission(r *http.Request) ratelimit.Admission {
 	return a.redirects.UnknownCodes.Admission(web.Peer(r), a.now())
 }
 

@@ -20,8 +20,6 @@ type Cache[K comparable, V any] interface {
 	Set(key K, value V) (V, bool)
 	// SetIfAbsent is Set without an effect if the key has a value.
 	SetIfAbsent(key K, value V) (V, bool)
-	// Compute replaces a value atomically.
-	Compute(key K, replace func(old V, found bool) (V, otter.ComputeOp)) (V, bool)
 	// Invalidate removes a value, also one that is being loaded.
 	Invalidate(key K) (V, bool)
 	// EstimatedSize is the number of values, WeightedSize their weight.

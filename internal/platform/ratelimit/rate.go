@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"time"
 
@@ -20,8 +21,13 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
-// rateDeadline bounds each call of Redis.
-const rateDeadline = 5 * time.Second
+const (
+	// rateDeadline bounds each call of Redis.
+	rateDeadline = 5 * time.Second
+	// localBuckets is the number of buckets in each shard of the counters for an outage of Redis:
+	// 2 MiB.
+	localBuckets = 512
+)
 
 // Rate is a number of attempts in a window of time, which starts with the first attempt.
 type Rate struct {
@@ -44,14 +50,15 @@ type Limiter struct {
 
 	kv    redis.UniversalClient
 	log   *slog.Logger
-	local *local
+	now   func() time.Time
+	local *counters
 	turns *turns
 }
 
 // New returns a Limiter. The log receives failures of Redis; now is the clock of the counters in
 // memory.
 func New(kv redis.UniversalClient, log *slog.Logger, now func() time.Time) Limiter {
-	return Limiter{kv: kv, log: log, local: newLocal(now), turns: &turns{}}
+	return Limiter{kv: kv, log: log, now: now, local: newCounters(localBuckets), turns: &turns{}}
 }
 
 // Counter is the count of a rate for a subject.
@@ -227,7 +234,7 @@ func (l Limiter) refund(ctx context.Context, attempts int64, charged ...Charged)
 	}
 	for _, c := range charged {
 		if c.isLocal {
-			l.local.add(c.Rate.key(c.Subject), -attempts, c.Rate.Window)
+			l.countLocally(c.Rate, c.Subject, -attempts)
 		} else if count, _, err := l.add(ctx, c.Rate, c.Subject, -attempts); err == nil && count < 0 {
 			_, _, _ = l.add(ctx, c.Rate, c.Subject, -count) // which begins a window: no attempt is to spare
 		}
@@ -240,7 +247,7 @@ func (l Limiter) extend(ctx context.Context, r Rate, subject string, left time.D
 	defer cancel()
 	if err := l.kv.PExpire(ctx, r.key(subject), left).Err(); err != nil {
 		l.warn(ctx, r, err)
-		l.local.extend(r.key(subject), left)
+		l.local.extend(l.local.key(r.key(subject)), left, l.now())
 	}
 }
 
@@ -251,7 +258,7 @@ func (l Limiter) Reset(ctx context.Context, r Rate, subject string) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rateDeadline)
 	defer cancel()
-	l.local.windows.Invalidate(r.key(subject))
+	l.local.extend(l.local.key(r.key(subject)), 0, l.now())
 	if err := l.kv.Del(ctx, r.key(subject)).Err(); err != nil {
 		l.warn(ctx, r, err)
 	}
@@ -263,9 +270,13 @@ func (l Limiter) count(
 ) (count int64, left time.Duration, isLocal bool) {
 	count, left, err := l.add(ctx, r, subject, attempts)
 	if err != nil {
-		count, left = l.local.add(r.key(subject), attempts, r.Window)
+		count, left = l.countLocally(r, subject, attempts)
 	}
 	return count, left, err != nil
+}
+
+func (l Limiter) countLocally(r Rate, subject string, attempts int64) (count int64, left time.Duration) {
+	return l.local.add(l.local.key(r.key(subject)), &r, attempts, math.MaxInt64, l.now())
 }
 
 // add adds delta to a counter in Redis, and returns its value and its remaining lifetime. It

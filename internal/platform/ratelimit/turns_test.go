@@ -17,7 +17,7 @@ import (
 func TestLimiter_WaitersTakeTurns(t *testing.T) {
 	t.Parallel()
 	l, _ := withoutRedis(t)
-	l.local.now = time.Now // the wait is one of the machine
+	l.now = time.Now // the wait is one of the machine
 	rate := Rate{Name: "test", Attempts: 1, Window: 20 * time.Millisecond}
 	var served atomic.Int64
 	var all sync.WaitGroup
@@ -51,7 +51,7 @@ func TestLimiter_WaitersKeepTheirTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, rounds = 12, 10
 		l, _ := withoutRedis(t)
-		l.local.now = time.Now
+		l.now = time.Now
 		rate := Rate{Name: "test", Attempts: 1, Window: time.Second}
 		end := time.Now().Add(callers * rounds * time.Second)
 		var served [callers]int

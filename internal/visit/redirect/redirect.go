@@ -17,9 +17,9 @@ import (
 	"github.com/linkforge/linkforge/internal/click/ingest"
 	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/link/shortcode"
-	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/visit/hitquota"
@@ -45,7 +45,7 @@ type Handler struct {
 	Keys   *ingest.DailyKeys
 	// LinkRate limits the visits of one link by an address network, UnknownCodes the requests of a
 	// network for codes without a link. Nil limits nothing.
-	LinkRate, UnknownCodes *admission.Limiter
+	LinkRate, UnknownCodes *ratelimit.Throttle
 	// DrawKey distinguishes visitors in draws, see routing.DrawKey.
 	DrawKey []byte
 	// Gates lets visitors pass gates.

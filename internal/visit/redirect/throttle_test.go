@@ -16,11 +16,11 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
-	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/visit/resolve"
 )
@@ -70,7 +70,7 @@ func (b *bundle) expectFrom(t *testing.T, address, method, path string, status i
 func TestHandler_ThrottlesOneClient(t *testing.T) {
 	const attacker, victim = "192.0.2.1:1000", "192.0.2.2:1000"
 	each(t, func(t *testing.T, b *bundle, d *db.DB) {
-		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, admission.NewLimiter(60), admission.NewLimiter(300)
+		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, ratelimit.NewThrottle(60), ratelimit.NewThrottle(300)
 		own := int64(1000)
 		l := b.link(t, creation.Input{URL: "https://example.com/",
 			Fields: linkfield.Change{MaxClicks: optional.Set(&own)}})
@@ -118,7 +118,7 @@ func TestHandler_ThrottlesOneClient(t *testing.T) {
 func TestHandler_SlowsDownGuesses(t *testing.T) {
 	const guesser, victim = "192.0.2.1:1000", "192.0.2.2:1000"
 	each(t, func(t *testing.T, b *bundle, _ *db.DB) {
-		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, admission.NewLimiter(60), admission.NewLimiter(300)
+		b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, ratelimit.NewThrottle(60), ratelimit.NewThrottle(300)
 		cached := b.link(t, creation.Input{URL: "https://example.com/cached"})
 		stored := b.link(t, creation.Input{URL: "https://example.com/stored"})
 		deleted := b.link(t, creation.Input{URL: "https://example.com/deleted"})
@@ -160,7 +160,7 @@ func TestHandler_SlowsDownGuesses(t *testing.T) {
 func TestHandler_SlowsDownASite(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.MigratedSQLite(t))
-	b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, admission.NewLimiter(10), admission.NewLimiter(20)
+	b.HitQuota, b.LinkRate, b.UnknownCodes = 1000, ratelimit.NewThrottle(10), ratelimit.NewThrottle(20)
 	l := b.link(t, creation.Input{URL: "https://example.com/"})
 	followed, guessed := map[int]int{}, map[int]int{}
 	for i := range 500 {
@@ -183,7 +183,7 @@ func TestHandler_CountsOnlyUnknownCodes(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedSQLite(t)
 	b := setup(t, d)
-	b.UnknownCodes = admission.NewLimiter(3)
+	b.UnknownCodes = ratelimit.NewThrottle(3)
 	for i := range 10 {
 		l := b.link(t, creation.Input{URL: fmt.Sprintf("https://example.com/%d", i)})
 		b.expectFrom(t, "192.0.2.1:1000", http.MethodGet, "/"+l.Code, 302)
@@ -211,11 +211,11 @@ func BenchmarkHandler_Serve(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		rate int64
-	}{{"unlimited", 0}, {"limited", admission.MaxRate}} {
+	}{{"unlimited", 0}, {"limited", 16_000}} {
 		b.Run(c.name, func(b *testing.B) {
 			h := setup(b, dbtest.MigratedSQLite(b))
 			h.Log = slog.New(slog.DiscardHandler)
-			h.HitQuota, h.LinkRate, h.UnknownCodes = 1<<40, admission.NewLimiter(c.rate), admission.NewLimiter(c.rate)
+			h.HitQuota, h.LinkRate, h.UnknownCodes = 1<<40, ratelimit.NewThrottle(c.rate), ratelimit.NewThrottle(c.rate)
 			clients := make([]string, 1024)
 			for i := range clients {
 				clients[i] = fmt.Sprintf("192.0.%d.%d:1000", i/256, i%256)

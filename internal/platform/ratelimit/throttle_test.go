@@ -1,4 +1,4 @@
-package admission
+package ratelimit
 
 import (
 	"math/rand/v2"
@@ -13,7 +13,7 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // take sends requests, and returns how many were accepted.
-func take(l *Limiter, subject, from string, now time.Time, requests int) (accepted int) {
+func take(l *Throttle, subject, from string, now time.Time, requests int) (accepted int) {
 	for range requests {
 		if l.Take(subject, netip.MustParseAddr(from), now) == 0 {
 			accepted++
@@ -22,9 +22,9 @@ func take(l *Limiter, subject, from string, now time.Time, requests int) (accept
 	return accepted
 }
 
-func TestLimiter_LimitsEachSubjectAndAddress(t *testing.T) {
+func TestThrottle_LimitsEachSubjectAndAddress(t *testing.T) {
 	t.Parallel()
-	l := NewLimiter(60)
+	l := NewThrottle(60)
 	for _, c := range []struct {
 		name, subject, from string
 		want                int
@@ -46,11 +46,11 @@ func TestLimiter_LimitsEachSubjectAndAddress(t *testing.T) {
 	}
 }
 
-// TestLimiter_LimitsAWholeSite: a client that changes its IPv6 /64 with each request has four times
+// TestThrottle_LimitsAWholeSite: a client that changes its IPv6 /64 with each request has four times
 // the rate of a /64 for its /48. A refused request counts for neither network.
-func TestLimiter_LimitsAWholeSite(t *testing.T) {
+func TestThrottle_LimitsAWholeSite(t *testing.T) {
 	t.Parallel()
-	l, accepted := NewLimiter(60), 0
+	l, accepted := NewThrottle(60), 0
 	for i := range 10_000 {
 		from := netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 1, byte(i >> 8), byte(i), 15: 1})
 		if l.Take("one", from, noon) == 0 {
@@ -63,7 +63,7 @@ func TestLimiter_LimitsAWholeSite(t *testing.T) {
 	if got := take(l, "one", "2001:db8:2::1", noon, 1000); got != 60 {
 		t.Errorf("%d requests from another /48 accepted, want 60", got)
 	}
-	late, last := NewLimiter(2), noon.Add(59*time.Second)
+	late, last := NewThrottle(2), noon.Add(59*time.Second)
 	for _, from := range []string{"2001:db8::1", "2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:3::1"} {
 		take(late, "one", from, noon, 2)
 	}
@@ -73,9 +73,9 @@ func TestLimiter_LimitsAWholeSite(t *testing.T) {
 	}
 }
 
-func TestLimiter_StartsANewWindow(t *testing.T) {
+func TestThrottle_StartsANewWindow(t *testing.T) {
 	t.Parallel()
-	l, from := NewLimiter(2), netip.MustParseAddr("192.0.2.1")
+	l, from := NewThrottle(2), netip.MustParseAddr("192.0.2.1")
 	for _, c := range []struct {
 		after, want time.Duration
 	}{
@@ -97,10 +97,10 @@ func TestLimiter_StartsANewWindow(t *testing.T) {
 	}
 }
 
-func TestLimiter_ReleasesRequests(t *testing.T) {
+func TestThrottle_ReleasesRequests(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"192.0.2.1", "2001:db8::1"} {
-		l, from := NewLimiter(1), netip.MustParseAddr(text)
+		l, from := NewThrottle(1), netip.MustParseAddr(text)
 		for i := range 10 {
 			if wait := l.Take("", from, noon); wait != 0 {
 				t.Errorf("%s: request %d after a release waits %s", from, i, wait)
@@ -118,16 +118,16 @@ func TestLimiter_ReleasesRequests(t *testing.T) {
 	}
 }
 
-// TestLimiter_HasBoundedMemory: a flood of networks uses no more memory, a network that has reached
+// TestThrottle_HasBoundedMemory: a flood of networks uses no more memory, a network that has reached
 // its rate stays limited, and a new one is accepted.
-func TestLimiter_HasBoundedMemory(t *testing.T) { // not parallel: it counts allocations
-	if size := shards * buckets * unsafe.Sizeof(bucket{}); size != 256<<10 {
-		t.Errorf("a limiter has %d bytes of counters, want 256 KiB", size)
+func TestThrottle_HasBoundedMemory(t *testing.T) { // not parallel: it counts allocations
+	if size := shards * throttleBuckets * unsafe.Sizeof(bucket{}); size != 256<<10 {
+		t.Errorf("a throttle has %d bytes of counters, want 256 KiB", size)
 	}
-	l := NewLimiter(60)
+	l := NewThrottle(60)
 	take(l, "one", "192.0.2.1", noon, 60)
 	flood := func() {
-		for i := range uint32(4 * shards * buckets * slots) {
+		for i := range uint32(8 * shards * throttleBuckets * slots) {
 			l.Take("one", netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), noon)
 		}
 	}
@@ -142,21 +142,21 @@ func TestLimiter_HasBoundedMemory(t *testing.T) { // not parallel: it counts all
 	}
 }
 
-func TestLimiter_OffRefusesNothing(t *testing.T) {
+func TestThrottle_OffRefusesNothing(t *testing.T) {
 	t.Parallel()
-	l := NewLimiter(0)
+	l := NewThrottle(0)
 	if got := take(l, "one", "192.0.2.1", noon, 1000); got != 1000 || l.Refused() != 0 {
 		t.Errorf("%d of 1,000 requests accepted without a limit, %d refused", got, l.Refused())
 	}
 	l.Release("one", netip.MustParseAddr("192.0.2.1"), noon)
 }
 
-// TestLimiter_IsExactUnderConcurrency: concurrent requests of a few networks are accepted up to the
+// TestThrottle_IsExactUnderConcurrency: concurrent requests of a few networks are accepted up to the
 // rate exactly, while other networks use the table too.
-func TestLimiter_IsExactUnderConcurrency(t *testing.T) {
+func TestThrottle_IsExactUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	const clients, networks = 8, 4
-	l := NewLimiter(100)
+	l := NewThrottle(100)
 	var accepted [networks]atomic.Int64
 	var all sync.WaitGroup
 	for client := range clients {
