@@ -12,6 +12,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/linkforge/linkforge/graph/limit"
+	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
@@ -175,12 +176,11 @@ func heartbeat(ctx context.Context, send func() error) error {
 
 // slots bound concurrent streams or connections: in total, of one caller and of one group.
 type slots struct {
-	max, maxOfCaller, maxOfGroup int
+	max, maxOfCaller, maxOfGroup int64
 
 	mu     sync.Mutex
 	closed bool
-	used   int
-	of     map[string]int
+	taken  admission.Queue
 	all    sync.WaitGroup
 }
 
@@ -192,54 +192,41 @@ func (s *slots) acquire(c Caller) (release func(), err error) {
 	if s.closed {
 		return nil, errStopping()
 	}
-	if s.of[c.Subject] >= s.maxOfCaller {
-		return nil, errs.New(errs.RateLimited,
-			"Too many concurrent subscriptions or connections. The maximum is %d. Close one first.", s.maxOfCaller).
-			After(time.Minute)
-	}
+	bounds := []admission.Bound{{Kind: "caller", Subject: c.Subject, Max: s.maxOfCaller}}
 	for _, g := range c.Groups {
-		if s.of[g.Subject] >= s.maxOfGroup {
-			return nil, errs.New(errs.RateLimited, "Too many concurrent subscriptions or connections of your account, "+
-				"workspace or network. The maximum is %d. Close one first.", s.maxOfGroup).After(time.Minute)
+		bounds = append(bounds, admission.Bound{Kind: "group", Subject: g.Subject, Max: s.maxOfGroup})
+	}
+	bounds = append(bounds, admission.Bound{Kind: "node", Max: s.max})
+	for _, b := range bounds {
+		if s.taken.Used(b) >= b.Max {
+			return nil, errFull(b)
 		}
 	}
-	if s.used >= s.max {
-		return nil, errs.New(errs.RateLimited,
+	s.taken.Take(1, bounds...)
+	s.all.Add(1)
+	return sync.OnceFunc(func() {
+		s.taken.Give(1, bounds...)
+		s.all.Done()
+	}), nil
+}
+
+// errFull is the error about a bound without a slot left.
+func errFull(b admission.Bound) error {
+	if b.Kind == "node" {
+		return errs.New(errs.RateLimited,
 			"The server has reached its maximum number of subscriptions or connections. Try again later.").
 			After(time.Minute)
 	}
-	s.add(c, 1)
-	s.all.Add(1)
-	return sync.OnceFunc(func() { s.release(c) }), nil
+	owners := ""
+	if b.Kind == "group" {
+		owners = " of your account, workspace or network"
+	}
+	return errs.New(errs.RateLimited, "Too many concurrent subscriptions or connections%s. The maximum is %d. "+
+		"Close one first.", owners, b.Max).After(time.Minute)
 }
 
 func errStopping() error {
 	return errs.New(errs.Unavailable, "The server is shutting down. Try again: another node responds.")
-}
-
-func (s *slots) release(c Caller) {
-	defer s.all.Done()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.add(c, -1)
-}
-
-// add changes the numbers of used slots, in total, of the caller and of its groups.
-func (s *slots) add(c Caller, n int) {
-	if s.of == nil {
-		s.of = map[string]int{}
-	}
-	s.used += n
-	s.change(c.Subject, n)
-	for _, g := range c.Groups {
-		s.change(g.Subject, n)
-	}
-}
-
-func (s *slots) change(subject string, n int) {
-	if s.of[subject] += n; s.of[subject] == 0 {
-		delete(s.of, subject)
-	}
 }
 
 // close refuses new users and waits until all slots are released.

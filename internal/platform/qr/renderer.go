@@ -41,7 +41,8 @@ type verdict struct{ err error }
 func NewRenderer() *Renderer {
 	return &Renderer{
 		queue: admission.New(admission.Config{
-			Name: "QR codes", Capacity: 1, Share: 1, Waiting: maxOwnWaiting, AllWaiting: maxAllWaiting, MaxWait: maxWait,
+			Name: "QR codes", Capacity: 1, Share: 1, Waiting: maxOwnWaiting, AllWaiting: maxAllWaiting,
+			MaxWait: maxWait,
 		}),
 		verdicts: memo.New(&otter.Options[[sha256.Size]byte, verdict]{MaximumSize: maxVerdicts}),
 		images: memo.New(&otter.Options[[sha256.Size]byte, []byte]{

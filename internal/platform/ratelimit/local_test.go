@@ -50,7 +50,9 @@ func TestLimiter_CountsOnTheNodeWithoutRedis(t *testing.T) {
 	refused("a further attempt", 2*time.Minute)
 	*now = now.Add(61 * time.Second)
 	refused("an attempt in the extended window", 2*59*time.Second)
-	*now = now.Add(2 * time.Minute)
+	*now = now.Add(8 * time.Second)
+	refused("an attempt in a window longer than at first", 2*110*time.Second)
+	*now = now.Add(4 * time.Minute)
 	must.NoError(t, charge("a"))
 }
 

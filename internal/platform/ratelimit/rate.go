@@ -1,7 +1,7 @@
 // Package ratelimit limits attempts in a short time, per subject, such as log-ins of an address or
 // the cost of a workspace's operations. The counters are in Redis; while it is unavailable, each
-// node counts in its memory. It owns the counters, and each caller its rates: accounts, domains,
-// links, probes, gates and the GraphQL endpoint call it.
+// node counts in its memory, as a Throttle always does. It owns the counters, and each caller its
+// rates: accounts, domains, links, redirects, probes, gates and the GraphQL endpoint call it.
 package ratelimit
 
 import (
@@ -135,15 +135,13 @@ func (l Limiter) Wait(ctx context.Context, r Rate, subject, caller string) error
 	if l.Off {
 		return ctx.Err()
 	}
-	leave, err := l.turns.enter(ctx, r.key(subject), caller)
+	q := l.turns.join(r.key(subject))
+	defer l.turns.part(r.key(subject), q)
+	turn, err := q.Enter(ctx, 1, caller)
 	if err != nil {
 		return err
 	}
-	defer leave()
-	return l.wait(ctx, r, subject)
-}
-
-func (l Limiter) wait(ctx context.Context, r Rate, subject string) error {
+	defer turn.Leave()
 	for {
 		count, left, _ := l.count(ctx, r, subject, 1)
 		if count <= r.Attempts {

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -28,21 +27,7 @@ type queue struct {
 	calls int
 }
 
-// enter waits until a caller is next for an attempt of the subject that a key stands for, until
-// leave is called.
-func (t *turns) enter(ctx context.Context, key, caller string) (leave func(), err error) {
-	q := t.join(key)
-	turn, err := q.Enter(ctx, 1, caller)
-	if err != nil {
-		t.part(key, q)
-		return nil, err
-	}
-	return func() {
-		turn.Leave()
-		t.part(key, q)
-	}, nil
-}
-
+// join returns the queue of the subject that a key stands for, until part is called.
 func (t *turns) join(key string) *queue {
 	t.mu.Lock()
 	defer t.mu.Unlock()
