@@ -27,6 +27,13 @@ const withSelections = `ALTER TABLE webhooks ADD COLUMN selection TEXT;
 const withDetails = `CREATE TABLE click_details (subject_id TEXT);
 	ALTER TABLE click_totals ADD COLUMN detailed_at TEXT;`
 
+// withOldLeases gives leases their earlier columns, and one that a node has.
+const withOldLeases = `INSERT INTO leases (name, lease_holder, lease_until, due_at)
+		VALUES ('tidy', 'run_1', '2026-11-20', '2026-11-20');
+	ALTER TABLE leases RENAME COLUMN lease_holder TO holder; ALTER TABLE leases RENAME COLUMN lease_until TO free_at;
+	ALTER TABLE leases ADD COLUMN dead_at TIMESTAMPTZ; ALTER TABLE webhook_readers DROP COLUMN lease_holder;
+	ALTER TABLE webhook_readers RENAME COLUMN lease_until TO claimed_until;`
+
 // reverted are the statements that bring the base back to the migrations in adopted.txt.
 var reverted = map[db.Kind]string{
 	db.SQLite: `ALTER TABLE link_origins DROP COLUMN operation_id; ALTER TABLE link_origins DROP COLUMN previous_hash;
@@ -37,9 +44,10 @@ var reverted = map[db.Kind]string{
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;
 		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;` +
-		withArchivedAt("TEXT") + withoutOutages + withSelections + withDetails + withLastStep,
-	db.Postgres: withArchivedAt("TIMESTAMPTZ") + withoutOutages + withSelections + withDetails +
-		`DROP FUNCTION forget_months;
+		withArchivedAt("TEXT") + withoutOutages + withSelections + withDetails +
+		strings.Replace(withOldLeases, "TIMESTAMPTZ", "TEXT", 1) + withLastStep,
+	db.Postgres: withArchivedAt("TIMESTAMPTZ") + withoutOutages + withSelections + withDetails + withOldLeases +
+		`ALTER TABLE leases ALTER holder SET NOT NULL, ALTER free_at SET NOT NULL; DROP FUNCTION forget_months;
 		CREATE FUNCTION forget_months(TEXT, TIMESTAMPTZ) RETURNS INTEGER LANGUAGE sql AS 'SELECT 1';
 		ALTER TABLE link_origins DROP COLUMN operation_id;
 		ALTER TABLE link_origins DROP COLUMN previous_hash;
@@ -153,6 +161,8 @@ func TestAdopt_KeepsRows(t *testing.T) {
 		if diff := cmp.Diff(base, schemaOf(t, d)); diff != "" {
 			t.Errorf("schema (-base +adopted):\n%s", diff)
 		}
+		expect(t, "leases", read(t, d, "SELECT name FROM leases WHERE lease_holder IS NULL AND lease_until IS NULL"),
+			"tidy")
 		expect(t, "disabled links", read(t, d, "SELECT link_id || ',' || host FROM disabled_links"), "lnk_2,")
 		queue := []string{"lnk_2"}
 		if d.Kind == db.SQLite { // it always had a queue

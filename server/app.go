@@ -294,6 +294,7 @@ func (a *app) wire() error {
 	})
 	a.Feed.Subscribe(a.dispatcher.Follow)
 	a.Feed.Subscribe(a.tasks.Follow)
+	a.Feed.Subscribe(a.jobs.Follow)
 	a.endpoint = graph.New(a.graphConfig(documents))
 	return nil
 }

@@ -238,8 +238,7 @@ func (k *killer) job(name string, tables []string, whole func()) {
 			kills++
 			whole()
 		}
-		k.write("UPDATE leases SET free_at = '2000-01-01 00:00:00+00:00'") // as 14 minutes later
-		k.write("UPDATE leases SET holder = ''")
+		k.write("UPDATE leases SET lease_holder = NULL, lease_until = NULL") // as 30 seconds later
 	}
 	if kills < enoughKills {
 		k.t.Errorf("%d runs were killed, which is too few to tell anything", kills)

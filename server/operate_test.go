@@ -207,7 +207,7 @@ func TestJobsCommand_RunsJobs(t *testing.T) {
 				t.Errorf("after: %v: %v", row, err)
 			}
 		}
-		execute(t, b, "UPDATE leases SET holder = 'run_x', node = 'another/1', free_at = ?, ended_at = NULL "+
+		execute(t, b, "UPDATE leases SET lease_holder = 'run_x', node = 'another/1', lease_until = ?, ended_at = NULL "+
 			"WHERE name = 'clean-up'", time.Now().Add(time.Minute))
 		declined(t, s.env, "a node is running", "jobs", "run", "clean-up")
 		wantTable(t, succeed(t, s.env, "jobs", "list"), "JOB STARTED ENDED NODE DUE OUTCOME", "running")

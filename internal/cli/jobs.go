@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/jobs"
+	"github.com/linkforge/linkforge/internal/platform/lease"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/stores"
 )
@@ -89,8 +90,7 @@ func (j jobsRun) Run(ctx context.Context, f *config.Flags, io IO) error {
 		if !ran {
 			return fmt.Errorf("a node is running the job %q, or died while running it less than %s ago: see "+
 				"linkforge jobs list",
-				name,
-				job.Every*14/15)
+				name, lease.Life)
 		}
 		return showOne(io, j.listing, struct {
 			Name    string  `json:"name"`

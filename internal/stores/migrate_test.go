@@ -34,8 +34,8 @@ func TestCheckAhead_FindsNodesOfEarlierVersions(t *testing.T) {
 		idle := func(context.Context, time.Duration) error { return nil }
 		serving := func(context.Context, time.Duration) error {
 			write("DELETE FROM leases")
-			write(`INSERT INTO leases (name, holder, free_at, due_at, node, began_at)
-				VALUES ('tidy', 'run_1', ?, ?, 'box/7', ?)`, dbtest.Noon, dbtest.Noon, time.Now())
+			write("INSERT INTO leases (name, due_at, node, began_at) VALUES ('tidy', ?, 'box/7', ?)", dbtest.Noon,
+				time.Now())
 			return nil
 		}
 		migrating := func(ctx context.Context, d time.Duration) error {

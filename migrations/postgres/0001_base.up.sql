@@ -11,13 +11,14 @@ CREATE TABLE instance (name TEXT COLLATE "C" PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE counters (name TEXT COLLATE "C" PRIMARY KEY, next BIGINT NOT NULL);
 INSERT INTO counters (name, next) VALUES ('click', 1);
 
--- The node that may run a job, the time of the next run, and the last run.
+-- The lease of each job, the time of the next run, and the last run. A lease gives a row to one node at a time: the
+-- holder has it until another node takes it, which none does before lease_until. Both are null while the row is free.
 CREATE TABLE leases (
-    name TEXT COLLATE "C" PRIMARY KEY, holder TEXT NOT NULL,  -- empty when the job does not run
-    free_at TIMESTAMPTZ NOT NULL, due_at TIMESTAMPTZ NOT NULL, node TEXT, began_at TIMESTAMPTZ,
+    name TEXT COLLATE "C" PRIMARY KEY, lease_holder TEXT COLLATE "C", lease_until TIMESTAMPTZ,
+    due_at TIMESTAMPTZ NOT NULL,  -- the next run, or another try if the node dies
+    node TEXT, began_at TIMESTAMPTZ,
     ended_at TIMESTAMPTZ,  -- null while the job is running, and if its node died
-    error TEXT,  -- null if the job succeeded
-    dead_at TIMESTAMPTZ  -- renewed by the holder; once it has passed, the operator can run the job
+    error TEXT  -- null if the job succeeded
 );
 
 -- Entries that every node removes from its caches: a link ('workspace/code'), its key ('workspace/^key'), a workspace,
@@ -601,7 +602,8 @@ CREATE TABLE webhook_tags (
 -- position is (xid, seq) of events, or of batches of clicks that were written until read_at.
 CREATE TABLE webhook_readers (
     log TEXT COLLATE "C" PRIMARY KEY CHECK (log IN ('CLICKS', 'EVENTS')), xid BIGINT NOT NULL, seq BIGINT NOT NULL,
-    read_at TIMESTAMPTZ NOT NULL, claimed_until TIMESTAMPTZ  -- when a node that reads loses the log to others
+    read_at TIMESTAMPTZ NOT NULL, lease_until TIMESTAMPTZ,
+    lease_holder TEXT COLLATE "C"  -- the node that reads
 );
 INSERT INTO webhook_readers
     SELECT log, pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT - 1, 9223372036854775807, now()

@@ -125,3 +125,15 @@ BEGIN
 END $$;
 REVOKE EXECUTE ON FUNCTION forget_months FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION forget_months TO linkforge_system;
+
+-- All leases have the same columns, and end with the nodes of the earlier version.
+ALTER TABLE leases RENAME COLUMN holder TO lease_holder;
+ALTER TABLE leases RENAME COLUMN free_at TO lease_until;
+ALTER TABLE leases ALTER COLUMN lease_holder TYPE TEXT COLLATE "C", ALTER COLUMN lease_holder DROP NOT NULL,
+    ALTER COLUMN lease_until DROP NOT NULL, DROP COLUMN dead_at;
+ALTER TABLE webhook_readers RENAME COLUMN claimed_until TO lease_until;
+ALTER TABLE webhook_readers ADD COLUMN lease_holder TEXT COLLATE "C";
+SET LOCAL ROLE linkforge_system;
+UPDATE leases SET lease_holder = NULL, lease_until = NULL;
+UPDATE webhook_readers SET lease_until = NULL;
+RESET ROLE;

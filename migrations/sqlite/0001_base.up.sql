@@ -6,8 +6,8 @@ CREATE TABLE instance (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE counters (name TEXT PRIMARY KEY, next INTEGER NOT NULL) STRICT;
 INSERT INTO counters (name, next) VALUES ('click', 1);
 CREATE TABLE leases (
-    name TEXT PRIMARY KEY, holder TEXT NOT NULL, free_at TEXT NOT NULL, due_at TEXT NOT NULL, node TEXT,
-    began_at TEXT, ended_at TEXT, error TEXT, dead_at TEXT
+    name TEXT PRIMARY KEY, lease_holder TEXT, lease_until TEXT, due_at TEXT NOT NULL, node TEXT,
+    began_at TEXT, ended_at TEXT, error TEXT
 ) STRICT;
 CREATE TABLE changes (
     id INTEGER NOT NULL PRIMARY KEY,  -- the last row stays, so that no number is reused
@@ -345,9 +345,9 @@ CREATE TABLE webhook_tags (
 ) STRICT;
 CREATE TABLE webhook_readers (
     log TEXT PRIMARY KEY CHECK (log IN ('CLICKS', 'EVENTS')), xid INTEGER NOT NULL, seq INTEGER NOT NULL,
-    read_at TEXT NOT NULL, claimed_until TEXT
+    read_at TEXT NOT NULL, lease_until TEXT, lease_holder TEXT
 ) STRICT;
-INSERT INTO webhook_readers SELECT column1, 0, 0, strftime('%Y-%m-%d %H:%M:%f+00:00', 'now'), NULL
+INSERT INTO webhook_readers SELECT column1, 0, 0, strftime('%Y-%m-%d %H:%M:%f+00:00', 'now'), NULL, NULL
     FROM (VALUES ('EVENTS'), ('CLICKS'));
 CREATE TABLE webhook_deliveries (
     id TEXT PRIMARY KEY, workspace_id TEXT NOT NULL,

@@ -69,3 +69,15 @@ ALTER TABLE webhooks DROP COLUMN needs_stats;
 -- Clicks are not stored by column any more.
 DROP TABLE click_details;
 ALTER TABLE click_totals DROP COLUMN detailed_at;
+
+-- All leases have the same columns, and end with the nodes of the earlier version.
+CREATE TABLE new_leases (
+    name TEXT PRIMARY KEY, lease_holder TEXT, lease_until TEXT, due_at TEXT NOT NULL, node TEXT,
+    began_at TEXT, ended_at TEXT, error TEXT
+) STRICT;
+INSERT INTO new_leases SELECT name, NULL, NULL, due_at, node, began_at, ended_at, error FROM leases;
+DROP TABLE leases;
+ALTER TABLE new_leases RENAME TO leases;
+ALTER TABLE webhook_readers RENAME COLUMN claimed_until TO lease_until;
+ALTER TABLE webhook_readers ADD COLUMN lease_holder TEXT;
+UPDATE webhook_readers SET lease_until = NULL;

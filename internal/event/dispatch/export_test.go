@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/feed"
+	"github.com/linkforge/linkforge/internal/platform/lease"
 	"github.com/linkforge/linkforge/internal/platform/ratelimit"
 )
 
@@ -72,12 +74,10 @@ func (d *Dispatcher) FailReading(ctx context.Context) error {
 	})
 }
 
-// ClaimEvents claims the event log as a node that dies, and reports whether it did.
+// ClaimEvents takes the event log as a node that dies, and reports whether it did.
 func (d *Dispatcher) ClaimEvents(ctx context.Context) (bool, error) {
-	n, err := db.Affected(d.DB.NewUpdate().Model((*reader)(nil)).Set("claimed_until = ?", d.now().Add(readTimeout)).
-		Where("log = ?", eventLog).
-		Where("claimed_until IS NULL").Exec(db.AsSystem(ctx)))
-	return n == 1, err
+	r, err := d.takeLog(db.AsSystem(ctx), lease.New(d.Now, time.Time{}), eventLog)
+	return r != nil, err
 }
 
 // Doubt repairs instants of clocks that were ahead.

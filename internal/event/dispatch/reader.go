@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/feed"
+	"github.com/linkforge/linkforge/internal/platform/lease"
 )
 
 // The logs that webhooks follow.
@@ -19,23 +21,20 @@ const (
 	clickLog = "CLICKS"
 )
 
-// readTimeout bounds the reading of one part of a log. Another node may read after it.
-const readTimeout = 30 * time.Second
-
-// reader is the claim of a node that reads a log for all webhooks, from a position that all nodes
-// share.
+// reader is the row of a log that one node at a time reads for all webhooks, from a position that
+// all nodes share.
 type reader struct {
 	bun.BaseModel `bun:"table:webhook_readers,alias:reader"`
+	lease.Columns
 
 	Log string `bun:",pk"`
 	feed.Position
 	// ReadAt is when clicks were read up to the position.
-	ReadAt       time.Time
-	ClaimedUntil time.Time
+	ReadAt time.Time
 }
 
-// position is the position of a claim. Those of clicks are after a whole batch.
-func (r reader) position() feed.Position {
+// position is the position of a reader. Those of clicks are after a whole batch.
+func (r *reader) position() feed.Position {
 	return feed.Position{XID: r.XID, Seq: r.Seq, Item: math.MaxInt64, At: r.ReadAt}
 }
 
@@ -67,61 +66,52 @@ func (d *Dispatcher) readLog(
 	}
 }
 
-// readPart claims a log and reads the next part of it. The effects of the part are stored in the
-// transaction that moves the position.
+// readPart takes a log and reads the next part of it, before its lease ends. The effects of the part
+// are stored in the transaction that moves the position.
 func (d *Dispatcher) readPart(
 	ctx context.Context, log string, next func(ctx context.Context, after feed.Position) (part, error),
 ) (p part, err error) {
-	reading, cancel := context.WithTimeout(ctx, readTimeout)
+	reading, cancel := context.WithTimeout(ctx, lease.Life)
 	defer cancel()
-	claim, err := d.claimLog(reading, log)
-	if err != nil || claim == nil {
+	l := lease.New(d.Now, time.Time{})
+	r, err := d.takeLog(reading, l, log)
+	if err != nil || r == nil {
 		return p, err
 	}
-	if p, err = next(reading, claim.position()); err == nil {
-		err = d.end(reading, *claim, p)
+	if p, err = next(reading, r.position()); err == nil {
+		err = d.end(reading, l, log, p)
 	}
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 		defer cancel()
-		err = errors.Join(err, d.end(ctx, *claim, part{reached: claim.position()}))
+		err = errors.Join(err, d.end(ctx, l, log, part{reached: r.position()}))
 	}
 	return p, err
 }
 
-// claimLog claims a log, or returns nil if another node reads it.
-func (d *Dispatcher) claimLog(ctx context.Context, log string) (*reader, error) {
+// takeLog takes a log, or returns nil if another node reads it.
+func (d *Dispatcher) takeLog(ctx context.Context, l lease.Lease, log string) (*reader, error) {
+	before, r := &reader{Log: log}, &reader{Log: log}
 	now := d.now()
-	claim := func() (claims []reader, err error) {
-		_, err = d.DB.NewUpdate().Model((*reader)(nil)).Set("claimed_until = ?", now.Add(readTimeout)).
-			Where("log = ?", log).
-			Where("claimed_until IS NULL OR claimed_until <= ?", now).Returning("*").Exec(ctx, &claims)
-		return claims, err
+	err := d.DB.NewSelect().Model(before).WherePK().Where("?", lease.Free(now)).Scan(ctx)
+	if err == nil {
+		err = l.Take(d.DB.NewUpdate().Model(r)).WherePK().Returning("*").Scan(ctx)
 	}
-	claims, err := claim()
-	if err == nil && len(claims) == 0 {
-		var doubted int64
-		doubted, err = db.Affected(d.DB.NewUpdate().Model((*reader)(nil)).Set("claimed_until = NULL").
-			Where("log = ?", log).Where("claimed_until > ?", db.Latest(now, readTimeout)).Exec(ctx))
-		if doubted > 0 {
-			db.WarnOfClock(ctx, d.Log, "the claim of a log for webhooks", "log", log)
-			claims, err = claim()
-		}
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
 	}
-	if err != nil || len(claims) == 0 {
-		return nil, err
+	if before.IsAhead(now) {
+		db.WarnOfClock(ctx, d.Log, "the lease of a log for webhooks", "log", log)
 	}
-	return &claims[0], nil
+	return r, err
 }
 
-// end ends a claim at the end of a part, and stores the effects of the part. If the claim was lost
-// to another node, it does nothing.
-func (d *Dispatcher) end(ctx context.Context, claim reader, p part) error {
+// end frees a log at the end of a part, and stores the effects of the part. If the log was lost to
+// another node, it does nothing.
+func (d *Dispatcher) end(ctx context.Context, l lease.Lease, log string, p part) error {
 	return d.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err := db.Affected(tx.NewUpdate().Model((*reader)(nil)).Set("xid = ?", p.reached.XID).
-			Set("seq = ?", p.reached.Seq).
-			Set("read_at = ?", db.Instant(p.reached.At)).Set("claimed_until = NULL").
-			Where("log = ?", claim.Log).Where("claimed_until = ?", claim.ClaimedUntil).Exec(ctx))
+		n, err := db.Affected(l.Release(tx.NewUpdate().Model((*reader)(nil))).Set("xid = ?", p.reached.XID).
+			Set("seq = ?", p.reached.Seq).Set("read_at = ?", db.Instant(p.reached.At)).Where("log = ?", log).Exec(ctx))
 		if err != nil || n == 0 || p.store == nil {
 			return err
 		}

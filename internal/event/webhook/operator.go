@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/lease"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
 
@@ -160,7 +161,7 @@ func (s *Store) AfterRestore(ctx context.Context) error {
 	_, err = s.DB.NewUpdate().Table("webhook_readers").
 		Set("xid = CASE log WHEN 'CLICKS' THEN ? ELSE 0 END", clicks.XID).
 		Set("seq = CASE log WHEN 'CLICKS' THEN ? ELSE "+last+" END", clicks.Seq).
-		Set("read_at = ?", s.now()).Set("claimed_until = NULL").Where("1 = 1").Exec(ctx)
+		Set("read_at = ?", s.now()).Set("lease_holder = NULL").Set("lease_until = NULL").Where("1 = 1").Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("moving the positions of the readers of webhooks: %w", err)
 	}
@@ -171,13 +172,11 @@ func (s *Store) AfterRestore(ctx context.Context) error {
 // at once.
 func (s *Store) EndClaims(ctx context.Context) error {
 	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewUpdate().Table("webhook_readers").Set("claimed_until = NULL").
-			Where("claimed_until IS NOT NULL").Exec(ctx)
-		if err != nil {
+		if _, err := lease.End(tx.NewUpdate().Table("webhook_readers"), s.now()).Exec(ctx); err != nil {
 			return err
 		}
 		claimed := tx.NewSelect().Model((*Delivery)(nil)).Column("webhook_id").Where("claimed_until IS NOT NULL")
-		_, err = tx.NewUpdate().Model((*Webhook)(nil)).Set("due_at = ?", s.now()).Where("id IN (?)", claimed).Exec(ctx)
+		_, err := tx.NewUpdate().Model((*Webhook)(nil)).Set("due_at = ?", s.now()).Where("id IN (?)", claimed).Exec(ctx)
 		if err != nil {
 			return err
 		}

@@ -16,19 +16,13 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/feed"
-	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/lease"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/secrets"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 const (
-	// leaseLife is how long a lease lasts without a renewal: if its node has died, another node can
-	// take the task then.
-	leaseLife = 30 * time.Second
-	// renewEvery is how often a node renews the lease of a task, and checks whether its
-	// cancellation was requested.
-	renewEvery = 5 * time.Second
 	// lookEvery is how often nodes look for tasks without news of any.
 	lookEvery = time.Minute
 	// A task that failed for a reason that may pass waits retryPause for each attempt, up to
@@ -44,8 +38,6 @@ const (
 	turn = time.Second
 	// maxRest bounds the pause after a step.
 	maxRest = time.Second
-	// statementTimeout bounds the statements of leases.
-	statementTimeout = 10 * time.Second
 	// outsideFactor is how many tasks that wait for other servers run for each slot.
 	outsideFactor = 4
 )
@@ -82,7 +74,7 @@ type Holding struct {
 	Member workspace.Membership
 
 	store   *Store
-	holder  string
+	lease   lease.Lease
 	account string
 	// began is when the node took the task, and prepared how long it has prepared its first step,
 	// in nanoseconds. This is time of the machine, not of the injected clock.
@@ -121,7 +113,7 @@ func (h *Holding) Compute(ctx context.Context) error {
 		return nil
 	}
 	_, err := h.store.DB.NewUpdate().Model((*Task)(nil)).Set("outside = FALSE").Where("id = ?", h.ID).
-		Where("lease_holder = ?", h.holder).Exec(ctx)
+		Where("lease_holder = ?", h.lease.Holder).Exec(ctx)
 	return cmp.Or(err, Later(0))
 }
 
@@ -131,7 +123,7 @@ func (h *Holding) Compute(ctx context.Context) error {
 func (h *Holding) Step(ctx context.Context, tx bun.Tx, cursor string, done int64, total *int64) error {
 	n, err := db.Affected(tx.NewUpdate().Model((*Task)(nil)).Set("cursor = ?", cursor).Set("done = ?", done).
 		Set("total = ?", total).Set("updated_at = ?", h.store.now()).Set("attempts = 0").
-		Where("id = ?", h.ID).Where("lease_holder = ?", h.holder).Where("cancel_requested_at IS NULL").Exec(ctx))
+		Where("id = ?", h.ID).Where("lease_holder = ?", h.lease.Holder).Where("cancel_requested_at IS NULL").Exec(ctx))
 	if err == nil && n == 0 {
 		err = errLost
 	}
@@ -149,10 +141,6 @@ func (r *Runner) Run(ctx context.Context) error {
 		return nil
 	}
 	var holdings sync.WaitGroup
-	holdings.Go(func() {
-		failures := poll.Failures{Log: r.Log, Message: "doubting the leases of tasks failed"}
-		poll.OnSignal(ctx, nil, lookEvery, failures, r.doubt)
-	})
 	failures := poll.Failures{Log: r.Log, Message: "running tasks failed"}
 	poll.OnSignal(ctx, r.wake, lookEvery, failures, func(ctx context.Context) error {
 		for took := true; took && ctx.Err() == nil; {
@@ -169,33 +157,9 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // EndLeases ends the leases of all nodes, none of which runs: their tasks go on at once.
 func (s *Store) EndLeases(ctx context.Context) error {
-	_, err := s.DB.NewUpdate().Model((*Task)(nil)).Set("lease_until = ?", s.now()).Where("status = ?", Running).
-		Where("lease_until > ?", s.now()).Exec(db.AsSystem(ctx))
+	_, err := lease.End(s.DB.NewUpdate().Model((*Task)(nil)), s.now()).Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("ending the leases of tasks: %w", err)
-	}
-	return nil
-}
-
-// doubt makes tasks due whose lease or pause a node has set by a clock that was ahead.
-func (r *Runner) doubt(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), statementTimeout)
-	defer cancel()
-	now := r.now()
-	lease, due := db.Latest(now, leaseLife), db.Latest(now, longestPause)
-	var ids []string
-	doubted := r.DB.NewSelect().Model((*Task)(nil)).Column("id").Where("finished_at IS NULL").
-		Where("lease_until > ? OR due_at > ?", lease, due)
-	err := r.DB.NewUpdate().Model((*Task)(nil)).
-		Set("lease_until = CASE WHEN lease_until > ? THEN ? ELSE lease_until END", lease, now).
-		Set("due_at = CASE WHEN due_at > ? THEN ? ELSE due_at END", due, now).
-		Where("id IN (?)", r.DB.SkipLocked(doubted)).Returning("id").Scan(ctx, &ids)
-	if err != nil {
-		return fmt.Errorf("doubting leases: %w", err)
-	}
-	if len(ids) > 0 {
-		db.WarnOfClock(ctx, r.Log, "the lease or the pause of tasks", "tasks", ids)
-		poll.Signal(r.wake)
 	}
 	return nil
 }
@@ -230,6 +194,9 @@ func (r *Runner) takeSome(ctx context.Context, holdings *sync.WaitGroup) (took b
 			continue
 		}
 		took = true
+		if now := r.now(); c.IsAhead(now) || db.IsAhead(&c.DueAt, now, longestPause) {
+			db.WarnOfClock(ctx, r.Log, "the lease or the pause of a task", "task", c.ID)
+		}
 		r.turns.serve(c)
 		holdings.Go(func() {
 			defer poll.Signal(r.wake)
@@ -244,7 +211,7 @@ func (r *Runner) takeSome(ctx context.Context, holdings *sync.WaitGroup) (took b
 func (r *Runner) run(ctx context.Context, h *Holding) {
 	outcome := r.hold(ctx, h)
 	isStopping := ctx.Err() != nil
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.Timeout)
 	defer cancel()
 	hasEnded, err := r.release(ctx, h, outcome, isStopping)
 	if err == nil && hasEnded {
@@ -259,22 +226,20 @@ func (r *Runner) run(ctx context.Context, h *Holding) {
 // kind runs at a time.
 func (r *Runner) take(ctx context.Context, c *candidate) (*Holding, error) {
 	// The end of the context must not cut the statement off: the lease would stay until it ends.
-	ctx, cancel := context.WithTimeout(db.AsSystem(context.WithoutCancel(ctx)), statementTimeout)
+	ctx, cancel := context.WithTimeout(db.AsSystem(context.WithoutCancel(ctx)), lease.Timeout)
 	defer cancel()
-	now, holder := r.now(), id.New("run_")
-	t := &Task{}
-	err := r.DB.NewUpdate().Model(t).Set("status = ?", Running).Set("lease_holder = ?", holder).
-		Set("lease_until = ?", now.Add(leaseLife)).Set("attempts = attempts + 1").
+	t, now, l := &Task{}, r.now(), lease.New(r.Now, time.Time{})
+	err := l.Take(r.DB.NewUpdate().Model(t)).Set("status = ?", Running).Set("attempts = attempts + 1").
 		Set("started_at = COALESCE(started_at, ?)", now).Set("updated_at = ?", now).
-		Where("id = ?", c.ID).Where("outside = ?", c.Outside).Where("due_at <= ?", now).
-		Where("status = ? OR status = ? AND lease_until <= ?", Queued, Running, now).Returning("*").Scan(ctx)
+		Where("id = ?", c.ID).Where("outside = ?", c.Outside).Where("?", db.Passed("due_at", now, longestPause)).
+		Where("status IN (?)", bun.In([]Status{Queued, Running})).Returning("*").Scan(ctx)
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || db.IsUniqueViolation(err): // or another node has taken one of the workspace
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("taking a task: %w", err)
 	}
-	return &Holding{Task: t, store: r.Store, holder: holder, account: c.Account, began: time.Now()}, nil
+	return &Holding{Task: t, store: r.Store, lease: l, account: c.Account, began: time.Now()}, nil
 }
 
 // hold runs a task, and renews its lease meanwhile.
@@ -313,8 +278,9 @@ func (r *Runner) watch(ctx context.Context, h *Holding, stop context.CancelCause
 	for poll.Wait(ctx, min(r.renewEvery, r.turn)) == nil {
 		if time.Since(renewed) >= r.renewEvery {
 			renewed = time.Now()
-			if err := r.renew(ctx, h); err != nil {
-				stop(err)
+			q := r.DB.NewUpdate().Model((*Task)(nil)).Where("id = ?", h.ID).Where("cancel_requested_at IS NULL")
+			if !h.lease.Renew(ctx, q) {
+				stop(errLost)
 			}
 			if _, err := r.memberOf(ctx, h.Task); errors.Is(err, errLost) || errs.Is(err, errs.Forbidden) {
 				stop(err)
@@ -350,20 +316,6 @@ func (h *Holding) Rest(ctx context.Context, took time.Duration) error {
 	return poll.Wait(ctx, min(took, maxRest))
 }
 
-func (r *Runner) renew(ctx context.Context, h *Holding) error {
-	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), statementTimeout)
-	defer cancel()
-	n, err := db.Affected(r.DB.NewUpdate().Model((*Task)(nil)).Set("lease_until = ?", r.now().Add(leaseLife)).
-		Where("id = ?", h.ID).Where("lease_holder = ?", h.holder).Where("cancel_requested_at IS NULL").Exec(ctx))
-	if err != nil { // the lease lasts for some renewals
-		return nil
-	}
-	if n == 0 {
-		return errLost
-	}
-	return nil
-}
-
 // release ends the holding of a task, and the task if it is over, which it reports.
 func (r *Runner) release(
 	ctx context.Context, h *Holding, outcome error, isStopping bool,
@@ -371,7 +323,7 @@ func (r *Runner) release(
 	err = r.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		t := &Task{}
 		defer func() { hasEnded = t.FinishedAt != nil }()
-		q := tx.NewSelect().Model(t).Where("id = ?", h.ID).Where("lease_holder = ?", h.holder)
+		q := tx.NewSelect().Model(t).Where("id = ?", h.ID).Where("lease_holder = ?", h.lease.Holder)
 		if err := r.DB.ForChange(q).Scan(ctx); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/lease"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -198,7 +199,7 @@ func full(isFull map[subject]bool, workspaceID string, kind Kind, whats ...strin
 // or of the account store so much that it may store nothing. One that has begun waits for older
 // ones, and fails only if it alone stores more than its workspace may.
 func (s *Store) admit(ctx context.Context, h *Holding) error {
-	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), statementTimeout)
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), lease.Timeout)
 	defer cancel()
 	all, err := storedOf(ctx, s.DB, h.account)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/lease"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/secrets"
@@ -74,6 +75,7 @@ const (
 // Task is a long operation of a workspace.
 type Task struct {
 	bun.BaseModel `bun:"table:tasks,alias:task"`
+	lease.Columns
 
 	ID          string `bun:",pk"`
 	WorkspaceID string
@@ -94,10 +96,6 @@ type Task struct {
 	// Done is the number of items processed, and Total that of all; nil means unknown.
 	Done  int64
 	Total *int64
-	// LeaseHolder is the holding of the node that runs the task; nil for none. Others may take it
-	// after LeaseUntil.
-	LeaseHolder *string
-	LeaseUntil  *time.Time
 	// Attempts is how often the task was taken since it last advanced. No node takes it before
 	// DueAt.
 	Attempts          int
@@ -142,7 +140,7 @@ type Store struct {
 
 // NewStore returns a Store, which seals secrets with the box.
 func NewStore(d *db.DB, box secrets.Box, now func() time.Time) *Store {
-	return &Store{DB: d, Now: now, sealed: box, wake: make(chan struct{}, 1), turn: turn, renewEvery: renewEvery}
+	return &Store{DB: d, Now: now, sealed: box, wake: make(chan struct{}, 1), turn: turn, renewEvery: lease.RenewEvery}
 }
 
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }

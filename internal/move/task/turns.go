@@ -13,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/lease"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -21,6 +22,7 @@ const maxServed = 10_000
 
 // candidate is the task of an account that a node takes next.
 type candidate struct {
+	lease.Columns
 	ID, Account string
 	Outside     bool
 	DueAt       time.Time
@@ -82,9 +84,9 @@ func (r *Runner) bounds(c *candidate) []admission.Bound {
 // the first one that waits for other servers.
 func (r *Runner) next(ctx context.Context) (all []*candidate, err error) {
 	account := workspace.ResponsibleFor("task.workspace_id")
-	waiting := r.waiting().Column("id", "outside", "due_at").ColumnExpr(account + " AS account").
+	waiting := r.waiting().Column("id", "outside", "due_at", "lease_until").ColumnExpr(account + " AS account").
 		ColumnExpr("row_number() OVER (PARTITION BY outside, " + account + " ORDER BY due_at, id) AS place")
-	err = r.DB.NewSelect().TableExpr("(?) AS waiting", waiting).Column("id", "outside", "due_at", "account").
+	err = r.DB.NewSelect().TableExpr("(?) AS waiting", waiting).Column("id", "outside", "due_at", "lease_until", "account").
 		Where("place = 1").Order("due_at", "id").Scan(db.AsSystem(ctx), &all)
 	if err != nil {
 		return nil, fmt.Errorf("looking for tasks: %w", err)
@@ -99,13 +101,14 @@ func (r *Runner) waiting() *bun.SelectQuery {
 		Where("other.workspace_id = task.workspace_id").
 		Where("other.kind = task.kind").Where("other.status = ?", Running)
 	return r.DB.NewSelect().Model((*Task)(nil)).Where("finished_at IS NULL").
-		Where("kind IN (?)", bun.In(slices.Collect(maps.Keys(r.Handlers)))).Where("due_at <= ?", now).
-		Where("status = ? AND lease_until <= ? OR status = ? AND NOT EXISTS (?)", Running, now, Queued, running)
+		Where("kind IN (?)", bun.In(slices.Collect(maps.Keys(r.Handlers)))).
+		Where("?", db.Passed("due_at", now, longestPause)).Where("?", lease.Free(now)).
+		Where("status = ? OR status = ? AND NOT EXISTS (?)", Running, Queued, running)
 }
 
 // othersWait reports whether there are tasks that could run if this one did not.
 func (r *Runner) othersWait(ctx context.Context, h *Holding) bool {
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lease.Timeout)
 	defer cancel()
 	waiting, err := r.next(ctx)
 	return err == nil && slices.ContainsFunc(waiting, func(c *candidate) bool {

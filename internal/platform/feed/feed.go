@@ -18,6 +18,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/lease"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
@@ -50,9 +51,9 @@ type State struct {
 	// HasEvents and HasClicks mean that new events and batches of clicks have become final: none
 	// can be added before them.
 	HasEvents, HasClicks bool
-	// HasDeliveries and HasTasks mean that deliveries of webhooks and tasks are due, and HasTexts
-	// that texts of links wait for their index.
-	HasDeliveries, HasTasks, HasTexts bool
+	// HasJobs, HasDeliveries and HasTasks mean that jobs, deliveries of webhooks and tasks are due,
+	// and HasTexts that texts of links wait for their index.
+	HasJobs, HasDeliveries, HasTasks, HasTexts bool
 	// IsStopped means that the operator has stopped all webhooks.
 	IsStopped bool
 }
@@ -154,15 +155,16 @@ type row struct {
 // newsQuery selects the news. A raw query would wait for the only writer of SQLite, and so for a
 // batch of clicks.
 func (f *Feed) newsQuery(now time.Time) *bun.SelectQuery {
-	from, started := ends{}, f.read != nil
+	from, started, free := ends{}, f.read != nil, lease.Free(now)
 	if started {
 		from = *f.read
 	}
 	state := f.db.NewSelect().ColumnExpr("logs.*").
 		ColumnExpr("EXISTS (SELECT 1 FROM webhooks WHERE due_at <= ? AND status = 'ACTIVE' AND deleted_at IS NULL) "+
 			"AS has_deliveries", db.Instant(now)).
-		ColumnExpr(`EXISTS (SELECT 1 FROM tasks WHERE finished_at IS NULL AND due_at <= ?0
-			AND (status = 'QUEUED' OR status = 'RUNNING' AND lease_until <= ?0)) AS has_tasks`, db.Instant(now)).
+		ColumnExpr("EXISTS (SELECT 1 FROM leases WHERE due_at <= ? AND ?) AS has_jobs", db.Instant(now), free).
+		ColumnExpr(`EXISTS (SELECT 1 FROM tasks WHERE finished_at IS NULL AND due_at <= ?
+			AND status IN ('QUEUED', 'RUNNING') AND ?) AS has_tasks`, db.Instant(now), free).
 		ColumnExpr("EXISTS (SELECT 1 FROM link_text_queue) AS has_texts").
 		ColumnExpr("EXISTS (SELECT 1 FROM webhook_stops) AS is_stopped").
 		Limit(1) // PostgreSQL evaluates the columns once, not for each change

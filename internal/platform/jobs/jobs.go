@@ -8,10 +8,12 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
@@ -26,23 +28,24 @@ type Job struct {
 	Run func(ctx context.Context) error
 }
 
-// pollInterval returns the time between two polls of the lease: 1 minute for a job that runs every
-// 15 minutes, and at most a second for one that runs every 6 seconds, whose
-// lease all nodes poll.
-func (j Job) pollInterval() time.Duration { return max(j.Every/15, min(j.Every/6, time.Second)) }
+// startDelay returns how long after its start a node begins to run the job: 1 minute for a job that
+// runs every 15 minutes, and at most a second for one that runs every 6 seconds.
+func (j Job) startDelay() time.Duration { return max(j.Every/15, min(j.Every/6, time.Second)) }
 
-// minHold returns the minimum duration of a lease, even if the job ends earlier: 10 of 15 minutes.
-// It prevents nodes that restart one after the other from each running the job.
+// minHold returns how long after its start an interrupted run is due again: 10 of 15 minutes. It
+// prevents nodes that restart one after the other from each running the job.
 func (j Job) minHold() time.Duration { return j.Every * 2 / 3 }
 
-// maxHold returns the maximum duration of a lease and the timeout of a run: 14 of 15 minutes. If
-// the holder dies, another node can acquire the lease at its last poll before the next regular run.
+// maxHold returns the timeout of a run: 14 of 15 minutes. Then the job is due again if its node has
+// died.
 func (j Job) maxHold() time.Duration { return j.Every * 14 / 15 }
 
-// dueTolerance returns how much earlier than Every a job is due: 1 second of 15 minutes. The times
-// of polls vary slightly. Without a tolerance, an early poll would delay the job by a poll
-// interval.
-func (j Job) dueTolerance() time.Duration { return j.Every / 900 }
+const (
+	// lookPause is the shortest time between two looks for due jobs. The news say when there are any;
+	// without news, a node looks every lookEvery.
+	lookPause = time.Second
+	lookEvery = time.Minute
+)
 
 // Runner runs jobs on one node. Any number of nodes, and of runners on a node, may have the same
 // jobs.
@@ -53,17 +56,20 @@ type Runner struct {
 	Log *slog.Logger
 	// Now is the clock. No job runs on two nodes at once as long as their clocks agree.
 	Now func() time.Time
-	// Jobs are the jobs that Run polls.
+	// Jobs are the jobs that Run runs.
 	Jobs []Job
 	// Node is the node name that the stored state of a run reports.
 	Node string
+
+	// hasNews says that jobs may be due.
+	hasNews atomic.Bool
 
 	mu sync.Mutex
 	// startedAt is the start of Run. outcomes holds the outcomes since then, by job name.
 	startedAt time.Time
 	outcomes  map[string]outcome
-	// doubtedAt is when the lease of a job that was not available was last doubted, by job name.
-	doubtedAt map[string]time.Time
+	// running has the names of the jobs that Run has begun to run.
+	running map[string]bool
 }
 
 // outcome aggregates the runs of one job on this node.
@@ -78,7 +84,7 @@ type JobStats struct {
 	// Name and Every are those of the job.
 	Name  string
 	Every time.Duration
-	// Failures is the number of failed runs and failed polls of the lease.
+	// Failures is the number of failed runs and failed looks for due jobs.
 	Failures int64
 	// LastSuccess is the end of the last successful run on this node. Before the first success it
 	// is the start of Run, and before that the zero time.
@@ -101,7 +107,7 @@ func (r *Runner) Stats() []JobStats {
 	return all
 }
 
-// recordOutcome records the outcome of a poll of the job: success, failure or no run.
+// recordOutcome records the outcome of a look for the job: success, failure or no run.
 func (r *Runner) recordOutcome(job Job, succeeded, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,104 +124,107 @@ func (r *Runner) recordOutcome(job Job, succeeded, failed bool) {
 	r.outcomes[job.Name] = o
 }
 
-// Run polls each job's lease until the context ends, then waits for running jobs and returns nil.
-// The first poll follows after one poll interval, so as not to slow down the start of the node. A
+// Follow has Run look for due jobs.
+func (r *Runner) Follow(_ context.Context, n feed.News) {
+	if n.HasJobs {
+		r.hasNews.Store(true)
+	}
+}
+
+// Run runs the jobs that are due until the context ends, then waits for running jobs and returns
+// nil. It begins with a job after its startDelay, so as not to slow down the start of the node. A
 // failed job is logged, and runs again when it is next due.
 func (r *Runner) Run(ctx context.Context) error {
 	r.mu.Lock()
-	r.startedAt = r.Now()
+	r.startedAt, r.running = r.Now(), map[string]bool{}
 	r.mu.Unlock()
-	var all sync.WaitGroup
-	for _, job := range r.Jobs {
-		all.Go(func() { r.pollLease(ctx, job) })
-	}
-	all.Wait()
+	r.hasNews.Store(true)
+	var jobs sync.WaitGroup
+	var looked time.Time
+	failures := poll.Failures{Log: r.Log, Message: "looking for due jobs failed"}
+	poll.Every(ctx, lookPause, failures, func(ctx context.Context) error {
+		if !r.hasNews.Swap(false) && time.Since(looked) < lookEvery {
+			return nil
+		}
+		looked = time.Now()
+		return r.look(ctx, &jobs)
+	})
+	jobs.Wait()
 	return nil
 }
 
-// Try polls the job's lease once. If the lease is free and the job is due, Try acquires the lease,
-// runs the job with access to all workspaces, and releases the lease. It reports whether the job
-// ran. It returns errors of the job, including panics, and of the database.
+// look begins to run the jobs that are due: one query finds them.
+func (r *Runner) look(ctx context.Context, jobs *sync.WaitGroup) error {
+	states, err := r.States(ctx)
+	now := r.Now()
+	for i, job := range r.Jobs {
+		switch {
+		case ctx.Err() != nil: // no job begins while the node shuts down
+		case err != nil:
+			r.recordOutcome(job, false, true)
+		case now.Sub(r.startedAt) < job.startDelay():
+			r.hasNews.Store(true)
+		case states[i].isDue(job, now) && r.setRunning(job, true):
+			jobs.Go(func() {
+				defer r.setRunning(job, false)
+				ran, err := r.attempt(ctx, job, states[i], false)
+				interrupted := r.report(ctx, job, err)
+				r.recordOutcome(job, ran && err == nil, err != nil && !interrupted)
+			})
+		}
+	}
+	return err
+}
+
+// setRunning notes whether the job runs, and reports whether that has changed.
+func (r *Runner) setRunning(job Job, runs bool) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed = r.running[job.Name] != runs
+	r.running[job.Name] = runs
+	return changed
+}
+
+// Try runs the job if it is due and its lease is free: it acquires the lease, runs the job with
+// access to all workspaces, and releases the lease. It reports whether the job ran. It returns
+// errors of the job, including panics, and of the database.
 func (r *Runner) Try(ctx context.Context, job Job) (ran bool, err error) {
-	return r.attempt(ctx, job, false)
+	s, err := r.stateOf(ctx, job)
+	if err != nil || !s.isDue(job, r.Now()) {
+		return false, err
+	}
+	return r.attempt(ctx, job, s, false)
 }
 
 // RunNow is like Try, but the job need not be due. It does nothing while another node runs the job.
 func (r *Runner) RunNow(ctx context.Context, job Job) (ran bool, err error) {
-	return r.attempt(ctx, job, true)
+	s, err := r.stateOf(ctx, job)
+	if err != nil {
+		return false, err
+	}
+	return r.attempt(ctx, job, s, true)
 }
 
-func (r *Runner) attempt(ctx context.Context, job Job, atOnce bool) (ran bool, err error) {
+// attempt runs the job if its lease is free and its state is still s.
+func (r *Runner) attempt(ctx context.Context, job Job, s State, atOnce bool) (ran bool, err error) {
 	ctx = db.AsSystem(ctx)
 	leaseCtx, cancel := context.WithTimeout(ctx, job.maxHold()) // set before acquiring: must not outlive the lease
 	defer cancel()
-	l := newLease(job, r.Node, r.Now())
-	took, err := l.acquire(ctx, r.DB, atOnce)
-	if err == nil && !took && r.doubt(ctx, l, job, atOnce) {
-		took, err = l.acquire(ctx, r.DB, atOnce)
-	}
+	h := r.newHold(job)
+	took, err := h.acquire(ctx, s)
 	if err != nil || !took {
 		return false, err
 	}
-	var beating sync.WaitGroup
-	beating.Go(func() { r.keep(leaseCtx, l, cancel) })
+	if s.IsAhead(h.beganAt) || !atOnce && s.isDueAhead(job, h.beganAt) {
+		db.WarnOfClock(ctx, r.Log, "the lease of a job", "name", job.Name, "node", s.Node, "began_at", s.BeganAt)
+	}
+	var keeping sync.WaitGroup
+	keeping.Go(func() { h.keep(leaseCtx, cancel) })
 	err = run(leaseCtx, job)
 	cancel()
-	beating.Wait()
+	keeping.Wait()
 	interrupted := err != nil && ctx.Err() != nil
-	return true, errors.Join(err, l.release(ctx, r.DB, r.Now(), err, interrupted))
-}
-
-// doubtEvery is how often a node doubts the instants of a lease that is not available.
-const doubtEvery = time.Minute
-
-// doubt reports whether a lease that was not available has instants that no clock of today sets,
-// and is available now. It does not look more often than doubtEvery, unless the operator waits.
-func (r *Runner) doubt(ctx context.Context, l lease, job Job, atOnce bool) bool {
-	r.mu.Lock()
-	last, looked := r.doubtedAt[job.Name]
-	age := l.acquiredAt.Sub(last) // negative after the clock of this node was ahead
-	isSoon := looked && age >= 0 && age < doubtEvery && !atOnce
-	if r.doubtedAt == nil {
-		r.doubtedAt = map[string]time.Time{}
-	}
-	if !isSoon {
-		r.doubtedAt[job.Name] = l.acquiredAt
-	}
-	r.mu.Unlock()
-	if isSoon {
-		return false
-	}
-	doubted, err := l.doubt(ctx, r.DB, job)
-	if err != nil && ctx.Err() == nil { // the end of the server is no failure
-		r.Log.Log(ctx, errs.LogLevel(err), "doubting the lease of a job failed", "name", job.Name, "error", err)
-	}
-	if doubted != nil {
-		db.WarnOfClock(ctx, r.Log, "the lease of a job", "name", job.Name, "node", doubted.Node, "began_at",
-			doubted.BeganAt)
-	}
-	return doubted != nil
-}
-
-// keep renews the lease until the context ends, and ends the run if another node has the lease.
-func (r *Runner) keep(ctx context.Context, l lease, stop context.CancelFunc) {
-	for poll.Wait(ctx, heartbeat) == nil {
-		if kept, err := l.renew(ctx, r.DB, r.Now()); err == nil && !kept {
-			stop()
-			return
-		}
-	}
-}
-
-// pollLease tries one job's lease until the context ends.
-func (r *Runner) pollLease(ctx context.Context, job Job) {
-	ticker := time.NewTicker(job.pollInterval()) // a run must not delay the next try
-	defer ticker.Stop()
-	for await(ctx, ticker.C) {
-		ran, err := r.Try(ctx, job)
-		interrupted := r.report(ctx, job, err)
-		r.recordOutcome(job, ran && err == nil, err != nil && !interrupted)
-	}
+	return true, errors.Join(err, h.release(ctx, err, interrupted))
 }
 
 // report logs the error of a run, and reports whether the run was interrupted. An interruption is
@@ -244,13 +253,4 @@ func run(ctx context.Context, job Job) (err error) {
 		}
 	}()
 	return job.Run(ctx)
-}
-
-// await waits for the next tick. It reports false if the context has ended.
-func await(ctx context.Context, ticks <-chan time.Time) bool {
-	select {
-	case <-ticks:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil // both channels may be ready
 }

@@ -5,20 +5,25 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/feed"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
 // patience is the timeout of each wait, long enough for a loaded machine.
 const patience = 60 * time.Second
 
-// started is a running Runner that uses the real clock.
+// started is a running Runner that uses the real clock, and the news of its database.
 type started struct {
 	runner   *Runner
 	log      bytes.Buffer // read it only after stop
@@ -32,6 +37,9 @@ func start(t *testing.T, d *db.DB, jobs ...Job) *started {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &started{shutDown: cancel}
 	s.runner = &Runner{DB: d, Log: slog.New(slog.NewTextHandler(&s.log, nil)), Now: time.Now, Jobs: jobs}
+	news := feed.New(d, quiet(), time.Now)
+	news.Subscribe(s.runner.Follow)
+	s.running.Go(func() { _ = news.Run(ctx) })
 	s.running.Go(func() { s.err = s.runner.Run(ctx) })
 	t.Cleanup(func() { s.stop(t) })
 	return s
@@ -138,7 +146,7 @@ func TestRun_StopsOnShutdown(t *testing.T) {
 		if got := s.runner.Stats()[0]; got.Failures != 0 || !got.LastSuccess.Equal(s.runner.startedAt) {
 			t.Errorf("an interrupted run: %+v", got)
 		}
-		if l := leaseOf(t, d, "tidy"); l.Holder != "" || l.DueAt.After(time.Now()) {
+		if l := leaseOf(t, d, "tidy"); l.LeaseHolder != nil || !l.DueAt.Equal(db.Instant(l.BeganAt.Add(5*time.Second*2/3))) {
 			t.Errorf("after the shutdown the lease is %+v", l)
 		}
 		if log := s.log.String(); strings.Count(log, "\n") != 1 ||
@@ -161,24 +169,58 @@ func TestRun_StopsBeforeStart(t *testing.T) {
 	}
 }
 
-// TestAwait_PrefersCancellation checks that a node that shuts down starts no job, even if a tick is
-// pending.
-func TestAwait_PrefersCancellation(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	ticks := make(chan time.Time, 1)
-	ticks <- noon
-	if !await(ctx, ticks) {
-		t.Error("got false for a tick, want true")
-	}
-	cancel()
-	for range 100 {
-		select {
-		case ticks <- noon:
-		default:
+// TestLook_PrefersCancellation checks that a node that shuts down starts no job, even if one is due.
+func TestLook_PrefersCancellation(t *testing.T) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
+		for _, isStopping := range []bool{true, false} {
+			r, _ := setup(d)
+			r.running = map[string]bool{}
+			var jobs sync.WaitGroup
+			var runs atomic.Int64
+			r.Jobs = []Job{quarterly(func(context.Context) error { runs.Add(1); return nil })}
+			r.startedAt = noon.Add(-time.Minute)
+			ctx, cancel := context.WithCancel(t.Context())
+			if isStopping {
+				cancel()
+			}
+			_ = r.look(ctx, &jobs)
+			jobs.Wait()
+			cancel()
+			if ran := runs.Load() == 1; ran == isStopping || r.Stats()[0].Failures != 0 {
+				t.Errorf("stopping %t: ran %t, %+v", isStopping, ran, r.Stats())
+			}
 		}
-		if await(ctx, ticks) {
-			t.Fatal("got true after the cancellation, want false")
-		}
-	}
+	})
 }
+
+// TestRun_LooksOnceForAllJobs has a node with many jobs that are not due: it reads their leases when
+// it starts, and then only with news.
+func TestRun_LooksOnceForAllJobs(t *testing.T) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
+		r, c := setup(d)
+		for n := range 20 {
+			r.Jobs = append(r.Jobs, Job{Name: strconv.Itoa(n), Every: time.Hour, Run: noop})
+			tryAt(t, d, 0, r.Jobs[n], true)
+		}
+		c.set(30 * time.Minute)
+		r.startedAt = noon
+		var jobs sync.WaitGroup
+		queries := &countingHook{}
+		d.AddQueryHook(queries)
+		must.NoError(t, r.look(t.Context(), &jobs))
+		jobs.Wait()
+		if n := queries.n.Load(); n != 1 || r.hasNews.Load() {
+			t.Errorf("%d queries, looks again %t", n, r.hasNews.Load())
+		}
+	})
+}
+
+// countingHook counts queries.
+type countingHook struct{ n atomic.Int64 }
+
+func (h *countingHook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
+	h.n.Add(1)
+	return ctx
+}
+
+func (h *countingHook) AfterQuery(context.Context, *bun.QueryEvent) {}

@@ -8,19 +8,16 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/lease"
 )
 
 // State is the stored state of a job on all nodes.
 type State struct {
 	bun.BaseModel `bun:"table:leases"`
+	lease.Columns
 
-	Name   string `bun:",pk"`
-	Holder string
-	FreeAt time.Time
-	// DeadAt is when the holder of a running job counts as dead, unless it reports before; nil
-	// before the first run.
-	DeadAt *time.Time
-	// DueAt is the time of the next run; nil means at once.
+	Name string `bun:",pk"`
+	// DueAt is the time of the next run, unless a node runs the job; nil means at once.
 	DueAt *time.Time
 	// Node is the node of the last or current run, which began at BeganAt; nil before the first
 	// run.
@@ -33,9 +30,15 @@ type State struct {
 }
 
 // Running reports whether a node that is alive runs the job.
-func (s State) Running(now time.Time) bool {
-	return s.Holder != "" && now.Before(s.FreeAt) && (s.DeadAt == nil || now.Before(*s.DeadAt))
+func (s State) Running(now time.Time) bool { return s.LeaseUntil != nil && now.Before(*s.LeaseUntil) }
+
+// isDue reports whether the job is due.
+func (s State) isDue(job Job, now time.Time) bool {
+	return s.DueAt == nil || !now.Before(*s.DueAt) || s.isDueAhead(job, now)
 }
+
+// isDueAhead reports whether a node whose clock was ahead has set DueAt.
+func (s State) isDueAhead(job Job, now time.Time) bool { return db.IsAhead(s.DueAt, now, job.Every) }
 
 // States returns the states of the runner's jobs, in the order of Jobs.
 func (r *Runner) States(ctx context.Context) ([]State, error) {
@@ -54,4 +57,13 @@ func (r *Runner) States(ctx context.Context) ([]State, error) {
 		states = append(states, state)
 	}
 	return states, nil
+}
+
+// stateOf returns the state of a job.
+func (r *Runner) stateOf(ctx context.Context, job Job) (State, error) {
+	states, err := (&Runner{DB: r.DB, Jobs: []Job{job}}).States(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	return states[0], nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
+	"github.com/linkforge/linkforge/internal/platform/lease"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
@@ -34,7 +35,7 @@ func TestState_RecordsOutcome(t *testing.T) {
 		job.Run = func(context.Context) error {
 			s := stateOf(t, r, job)
 			if *s.Node != "box/7" || !s.BeganAt.Equal(noon) || s.EndedAt != nil || !s.Running(noon) ||
-				s.Running(noon.Add(14*time.Minute)) {
+				s.Running(noon.Add(lease.Life)) {
 				t.Errorf("while the job runs: %+v", s)
 			}
 			c.set(time.Minute)
@@ -45,7 +46,7 @@ func TestState_RecordsOutcome(t *testing.T) {
 		}
 		s := stateOf(t, r, job)
 		if !s.EndedAt.Equal(noon.Add(time.Minute)) || s.Running(noon) ||
-			!s.DueAt.Equal(noon.Add(15*time.Minute-time.Second)) ||
+			!s.DueAt.Equal(noon.Add(15*time.Minute)) ||
 			!strings.HasPrefix(*s.Error, "broken by a testé") ||
 			len([]rune(*s.Error)) > maxErrorLength {
 			t.Errorf("after a failed run: %+v", s)
@@ -84,11 +85,11 @@ func TestRunNow_RunsAJob(t *testing.T) {
 			t.Errorf("ran %t: %v", ran, err)
 		}
 		abandon(t, d, job, 40*time.Minute)
-		c.set(40*time.Minute + lifetime - time.Millisecond)
+		c.set(40*time.Minute + lease.Life - time.Millisecond)
 		if ran, err := r.RunNow(t.Context(), quarterly(noop)); ran || err != nil {
 			t.Errorf("while the node may be alive: ran %t: %v", ran, err)
 		}
-		c.set(40*time.Minute + lifetime)
+		c.set(40*time.Minute + lease.Life)
 		if ran, err := r.RunNow(t.Context(), quarterly(noop)); !ran || err != nil {
 			t.Errorf("after that: ran %t: %v", ran, err)
 		}
