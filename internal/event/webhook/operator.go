@@ -172,7 +172,7 @@ func (s *Store) AfterRestore(ctx context.Context) error {
 // at once.
 func (s *Store) EndClaims(ctx context.Context) error {
 	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
-		if _, err := lease.End(tx.NewUpdate().Table("webhook_readers"), s.now()).Exec(ctx); err != nil {
+		if err := lease.End(ctx, tx.NewUpdate().Table("webhook_readers"), s.now()); err != nil {
 			return err
 		}
 		claimed := tx.NewSelect().Model((*Delivery)(nil)).Column("webhook_id").Where("claimed_until IS NOT NULL")

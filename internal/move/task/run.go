@@ -93,9 +93,6 @@ func (l *later) Error() string { return "the task continues after " + l.after.St
 // others have its slot meanwhile. It is no failed attempt. Zero lets those go first that wait.
 func Later(after time.Duration) error { return &later{after} }
 
-// errLost ends a holding whose task another node may have, or whose cancellation was requested.
-var errLost = errors.New("the task is canceled, or another node runs it")
-
 // Account returns the account that is responsible for the workspace of the task.
 func (h *Holding) Account() string { return h.account }
 
@@ -118,14 +115,14 @@ func (h *Holding) Compute(ctx context.Context) error {
 }
 
 // Step stores the progress of a step. Call it last in the transaction, because it locks the task's
-// row until the commit. It returns errLost if another node holds the task or its cancellation was
+// row until the commit. It returns lease.ErrLost if another node holds the task or its cancellation was
 // requested: return it, so that the transaction rolls back.
 func (h *Holding) Step(ctx context.Context, tx bun.Tx, cursor string, done int64, total *int64) error {
 	n, err := db.Affected(tx.NewUpdate().Model((*Task)(nil)).Set("cursor = ?", cursor).Set("done = ?", done).
 		Set("total = ?", total).Set("updated_at = ?", h.store.now()).Set("attempts = 0").
 		Where("id = ?", h.ID).Where("lease_holder = ?", h.lease.Holder).Where("cancel_requested_at IS NULL").Exec(ctx))
 	if err == nil && n == 0 {
-		err = errLost
+		err = lease.ErrLost
 	}
 	return err
 }
@@ -157,11 +154,7 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // EndLeases ends the leases of all nodes, none of which runs: their tasks go on at once.
 func (s *Store) EndLeases(ctx context.Context) error {
-	_, err := lease.End(s.DB.NewUpdate().Model((*Task)(nil)), s.now()).Exec(db.AsSystem(ctx))
-	if err != nil {
-		return fmt.Errorf("ending the leases of tasks: %w", err)
-	}
-	return nil
+	return lease.End(ctx, s.DB.NewUpdate().Model((*Task)(nil)), s.now())
 }
 
 // Follow has the node look for tasks that are due.
@@ -245,7 +238,7 @@ func (r *Runner) take(ctx context.Context, c *candidate) (*Holding, error) {
 // hold runs a task, and renews its lease meanwhile.
 func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 	if h.CancelRequestedAt != nil {
-		return errLost
+		return lease.ErrLost
 	}
 	if h.Member, err = r.memberOf(ctx, h.Task); err != nil {
 		return err
@@ -254,50 +247,37 @@ func (r *Runner) hold(ctx context.Context, h *Holding) (err error) {
 	if err := r.admit(ctx, h); err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	var renewing sync.WaitGroup
-	renewing.Go(func() { r.watch(ctx, h, stop) })
-	defer renewing.Wait()
-	defer stop(nil)
-	defer func() {
-		if p := recover(); p != nil {
-			err = errs.Panic(p)
-		}
-	}()
-	err = r.Handlers[h.Kind].Run(ctx, h)
-	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errLost) || errs.Is(cause, errs.Forbidden)) {
-		err = cause
-	}
-	return err
+	renewed := time.Now()
+	return lease.Run(ctx, min(r.renewEvery, r.turn), func(ctx context.Context) error {
+		return r.watch(ctx, h, &renewed)
+	}, func(ctx context.Context) error { return r.Handlers[h.Kind].Run(ctx, h) })
 }
 
 // watch renews the lease of a task, ends the holding of one that is canceled or whose member has
-// left, and notes when its turn is over, until the context ends.
-func (r *Runner) watch(ctx context.Context, h *Holding, stop context.CancelCauseFunc) {
-	renewed := time.Now()
-	for poll.Wait(ctx, min(r.renewEvery, r.turn)) == nil {
-		if time.Since(renewed) >= r.renewEvery {
-			renewed = time.Now()
-			q := r.DB.NewUpdate().Model((*Task)(nil)).Where("id = ?", h.ID).Where("cancel_requested_at IS NULL")
-			if !h.lease.Renew(ctx, q) {
-				stop(errLost)
-			}
-			if _, err := r.memberOf(ctx, h.Task); errors.Is(err, errLost) || errs.Is(err, errs.Forbidden) {
-				stop(err)
-			}
+// left, and notes when its turn is over.
+func (r *Runner) watch(ctx context.Context, h *Holding, renewed *time.Time) error {
+	if time.Since(*renewed) >= r.renewEvery {
+		*renewed = time.Now()
+		q := r.DB.NewUpdate().Model((*Task)(nil)).Where("id = ?", h.ID).Where("cancel_requested_at IS NULL")
+		if err := h.lease.Renew(ctx, q); err != nil {
+			return err
 		}
-		prepared := time.Duration(h.prepared.Load())
-		h.isOver.Store(time.Since(h.began)-prepared >= max(r.turn, prepared) && r.othersWait(ctx, h))
+		if _, err := r.memberOf(ctx, h.Task); errors.Is(err, lease.ErrLost) || errs.Is(err, errs.Forbidden) {
+			return err
+		}
 	}
+	prepared := time.Duration(h.prepared.Load())
+	h.isOver.Store(time.Since(h.began)-prepared >= max(r.turn, prepared) && r.othersWait(ctx, h))
+	return nil
 }
 
 // memberOf returns the membership of a task, which still has the permission of its kind. It returns
-// errLost and Forbidden.
+// lease.ErrLost and Forbidden.
 func (r *Runner) memberOf(ctx context.Context, t *Task) (workspace.Membership, error) {
 	m, err := r.MemberOf(ctx, t)
 	switch {
 	case errs.Is(err, errs.NotFound): // the account or the workspace has left
-		return m, errLost
+		return m, lease.ErrLost
 	case errs.Is(err, errs.Unauthenticated):
 		return m, errs.New(errs.Forbidden, "The API key that started the task has ended.")
 	case err == nil:
@@ -332,7 +312,7 @@ func (r *Runner) release(
 		switch {
 		case outcome == nil:
 			return r.finish(ctx, tx, t, Succeeded, nil)
-		case t.CancelRequestedAt != nil || errors.Is(outcome, errLost): // or the workspace has left
+		case t.CancelRequestedAt != nil || errors.Is(outcome, lease.ErrLost): // or the workspace has left
 			return r.finish(ctx, tx, t, Canceled, nil)
 		case isPaused:
 			t.DueAt, t.Attempts = r.now().Add(min(pause.after, longestPause)), max(0, t.Attempts-1)
@@ -355,7 +335,7 @@ func (r *Runner) release(
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("releasing a task: %w", err)
-	case outcome != nil && !errors.Is(outcome, errLost) && !isLater(outcome) && !isStopping:
+	case outcome != nil && !errors.Is(outcome, lease.ErrLost) && !isLater(outcome) && !isStopping:
 		level := slog.LevelInfo // the caller can see why
 		switch errs.From(outcome).Kind {
 		case errs.Internal:

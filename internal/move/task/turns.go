@@ -86,7 +86,8 @@ func (r *Runner) next(ctx context.Context) (all []*candidate, err error) {
 	account := workspace.ResponsibleFor("task.workspace_id")
 	waiting := r.waiting().Column("id", "outside", "due_at", "lease_until").ColumnExpr(account + " AS account").
 		ColumnExpr("row_number() OVER (PARTITION BY outside, " + account + " ORDER BY due_at, id) AS place")
-	err = r.DB.NewSelect().TableExpr("(?) AS waiting", waiting).Column("id", "outside", "due_at", "lease_until", "account").
+	err = r.DB.NewSelect().TableExpr("(?) AS waiting", waiting).
+		Column("id", "outside", "due_at", "lease_until", "account").
 		Where("place = 1").Order("due_at", "id").Scan(db.AsSystem(ctx), &all)
 	if err != nil {
 		return nil, fmt.Errorf("looking for tasks: %w", err)

@@ -162,7 +162,8 @@ func (f *Feed) newsQuery(now time.Time) *bun.SelectQuery {
 	state := f.db.NewSelect().ColumnExpr("logs.*").
 		ColumnExpr("EXISTS (SELECT 1 FROM webhooks WHERE due_at <= ? AND status = 'ACTIVE' AND deleted_at IS NULL) "+
 			"AS has_deliveries", db.Instant(now)).
-		ColumnExpr("EXISTS (SELECT 1 FROM leases WHERE due_at <= ? AND ?) AS has_jobs", db.Instant(now), free).
+		ColumnExpr("EXISTS (SELECT 1 FROM leases WHERE due_at > ? AND due_at <= ? AND ?) AS has_jobs",
+			db.Instant(now.Add(-retention)), db.Instant(now), free). // no node has jobs that are due for longer
 		ColumnExpr(`EXISTS (SELECT 1 FROM tasks WHERE finished_at IS NULL AND due_at <= ?
 			AND status IN ('QUEUED', 'RUNNING') AND ?) AS has_tasks`, db.Instant(now), free).
 		ColumnExpr("EXISTS (SELECT 1 FROM link_text_queue) AS has_texts").

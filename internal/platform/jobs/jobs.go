@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/feed"
+	"github.com/linkforge/linkforge/internal/platform/lease"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
@@ -29,8 +30,10 @@ type Job struct {
 }
 
 // startDelay returns how long after its start a node begins to run the job: 1 minute for a job that
-// runs every 15 minutes, and at most a second for one that runs every 6 seconds.
-func (j Job) startDelay() time.Duration { return max(j.Every/15, min(j.Every/6, time.Second)) }
+// runs every 15 minutes or less often, and at most a second for one that runs every 6 seconds.
+func (j Job) startDelay() time.Duration {
+	return min(max(j.Every/15, min(j.Every/6, time.Second)), time.Minute)
+}
 
 // minHold returns how long after its start an interrupted run is due again: 10 of 15 minutes. It
 // prevents nodes that restart one after the other from each running the job.
@@ -41,8 +44,9 @@ func (j Job) minHold() time.Duration { return j.Every * 2 / 3 }
 func (j Job) maxHold() time.Duration { return j.Every * 14 / 15 }
 
 const (
-	// lookPause is the shortest time between two looks for due jobs. The news say when there are any;
-	// without news, a node looks every lookEvery.
+	// lookPause is the shortest time between two looks for due jobs. The news say when there are any.
+	// Without news, a node looks every lookEvery, for those that nobody has run for long, or whose
+	// instants a clock that was ahead has set.
 	lookPause = time.Second
 	lookEvery = time.Minute
 )
@@ -65,18 +69,9 @@ type Runner struct {
 	hasNews atomic.Bool
 
 	mu sync.Mutex
-	// startedAt is the start of Run. outcomes holds the outcomes since then, by job name.
+	// startedAt is the start of Run. stats are those since then, by job name.
 	startedAt time.Time
-	outcomes  map[string]outcome
-	// running has the names of the jobs that Run has begun to run.
-	running map[string]bool
-}
-
-// outcome aggregates the runs of one job on this node.
-type outcome struct {
-	failures int64
-	// lastSuccess is the end of the last successful run; zero before the first.
-	lastSuccess time.Time
+	stats     map[string]JobStats
 }
 
 // JobStats contains the metrics of one job on this node since Run started.
@@ -98,30 +93,29 @@ func (r *Runner) Stats() []JobStats {
 	defer r.mu.Unlock()
 	var all []JobStats
 	for _, job := range r.Jobs {
-		o := r.outcomes[job.Name]
-		if o.lastSuccess.IsZero() {
-			o.lastSuccess = r.startedAt
+		s := r.stats[job.Name]
+		if s.Name, s.Every = job.Name, job.Every; s.LastSuccess.IsZero() {
+			s.LastSuccess = r.startedAt
 		}
-		all = append(all, JobStats{Name: job.Name, Every: job.Every, Failures: o.failures, LastSuccess: o.lastSuccess})
+		all = append(all, s)
 	}
 	return all
 }
 
-// recordOutcome records the outcome of a look for the job: success, failure or no run.
-func (r *Runner) recordOutcome(job Job, succeeded, failed bool) {
+// count counts the outcome of a look for the job: success, failure or no run.
+func (r *Runner) count(job Job, succeeded, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.outcomes == nil {
-		r.outcomes = map[string]outcome{}
+	s := r.stats[job.Name]
+	if failed {
+		s.Failures++
+	} else if succeeded {
+		s.LastSuccess = r.Now()
 	}
-	o := r.outcomes[job.Name]
-	switch {
-	case failed:
-		o.failures++
-	case succeeded:
-		o.lastSuccess = r.Now()
+	if r.stats == nil {
+		r.stats = map[string]JobStats{}
 	}
-	r.outcomes[job.Name] = o
+	r.stats[job.Name] = s
 }
 
 // Follow has Run look for due jobs.
@@ -136,7 +130,7 @@ func (r *Runner) Follow(_ context.Context, n feed.News) {
 // failed job is logged, and runs again when it is next due.
 func (r *Runner) Run(ctx context.Context) error {
 	r.mu.Lock()
-	r.startedAt, r.running = r.Now(), map[string]bool{}
+	r.startedAt = r.Now()
 	r.mu.Unlock()
 	r.hasNews.Store(true)
 	var jobs sync.WaitGroup
@@ -161,42 +155,23 @@ func (r *Runner) look(ctx context.Context, jobs *sync.WaitGroup) error {
 		switch {
 		case ctx.Err() != nil: // no job begins while the node shuts down
 		case err != nil:
-			r.recordOutcome(job, false, true)
+			r.count(job, false, true)
 		case now.Sub(r.startedAt) < job.startDelay():
 			r.hasNews.Store(true)
-		case states[i].isDue(job, now) && r.setRunning(job, true):
+		case states[i].isDue(job, now):
 			jobs.Go(func() {
-				defer r.setRunning(job, false)
 				ran, err := r.attempt(ctx, job, states[i], false)
 				interrupted := r.report(ctx, job, err)
-				r.recordOutcome(job, ran && err == nil, err != nil && !interrupted)
+				r.count(job, ran && err == nil, err != nil && !interrupted)
 			})
 		}
 	}
 	return err
 }
 
-// setRunning notes whether the job runs, and reports whether that has changed.
-func (r *Runner) setRunning(job Job, runs bool) (changed bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	changed = r.running[job.Name] != runs
-	r.running[job.Name] = runs
-	return changed
-}
-
-// Try runs the job if it is due and its lease is free: it acquires the lease, runs the job with
-// access to all workspaces, and releases the lease. It reports whether the job ran. It returns
-// errors of the job, including panics, and of the database.
-func (r *Runner) Try(ctx context.Context, job Job) (ran bool, err error) {
-	s, err := r.stateOf(ctx, job)
-	if err != nil || !s.isDue(job, r.Now()) {
-		return false, err
-	}
-	return r.attempt(ctx, job, s, false)
-}
-
-// RunNow is like Try, but the job need not be due. It does nothing while another node runs the job.
+// RunNow runs the job if its lease is free, although it need not be due: it acquires the lease, runs
+// the job with access to all workspaces, and releases the lease. It reports whether the job ran. It
+// returns errors of the job, including panics, and of the database.
 func (r *Runner) RunNow(ctx context.Context, job Job) (ran bool, err error) {
 	s, err := r.stateOf(ctx, job)
 	if err != nil {
@@ -218,11 +193,8 @@ func (r *Runner) attempt(ctx context.Context, job Job, s State, atOnce bool) (ra
 	if s.IsAhead(h.beganAt) || !atOnce && s.isDueAhead(job, h.beganAt) {
 		db.WarnOfClock(ctx, r.Log, "the lease of a job", "name", job.Name, "node", s.Node, "began_at", s.BeganAt)
 	}
-	var keeping sync.WaitGroup
-	keeping.Go(func() { h.keep(leaseCtx, cancel) })
-	err = run(leaseCtx, job)
-	cancel()
-	keeping.Wait()
+	renew := func(ctx context.Context) error { return h.lease.Renew(ctx, h.row()) }
+	err = lease.Run(leaseCtx, lease.RenewEvery, renew, job.Run)
 	interrupted := err != nil && ctx.Err() != nil
 	return true, errors.Join(err, h.release(ctx, err, interrupted))
 }
@@ -243,14 +215,4 @@ func (r *Runner) report(ctx context.Context, job Job, err error) (interrupted bo
 	}
 	r.Log.Log(ctx, errs.LogLevel(err), "job failed", attributes...)
 	return false
-}
-
-// run returns a panic as an error, so that the lease is released and other jobs continue.
-func run(ctx context.Context, job Job) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = errs.Panic(value)
-		}
-	}()
-	return job.Run(ctx)
 }

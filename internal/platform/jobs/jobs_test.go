@@ -146,7 +146,8 @@ func TestRun_StopsOnShutdown(t *testing.T) {
 		if got := s.runner.Stats()[0]; got.Failures != 0 || !got.LastSuccess.Equal(s.runner.startedAt) {
 			t.Errorf("an interrupted run: %+v", got)
 		}
-		if l := leaseOf(t, d, "tidy"); l.LeaseHolder != nil || !l.DueAt.Equal(db.Instant(l.BeganAt.Add(5*time.Second*2/3))) {
+		l := leaseOf(t, d, "tidy")
+		if l.LeaseHolder != nil || !l.DueAt.Equal(db.Instant(l.BeganAt.Add(5*time.Second*2/3))) {
 			t.Errorf("after the shutdown the lease is %+v", l)
 		}
 		if log := s.log.String(); strings.Count(log, "\n") != 1 ||
@@ -174,7 +175,6 @@ func TestLook_PrefersCancellation(t *testing.T) {
 	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
 		for _, isStopping := range []bool{true, false} {
 			r, _ := setup(d)
-			r.running = map[string]bool{}
 			var jobs sync.WaitGroup
 			var runs atomic.Int64
 			r.Jobs = []Job{quarterly(func(context.Context) error { runs.Add(1); return nil })}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/lease"
-	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
 // hold is one acquisition of a job's lease. It ends with the run at the latest, even if a short job
@@ -53,16 +52,6 @@ func (h hold) acquire(ctx context.Context, s State) (bool, error) {
 	return n == 1, nil
 }
 
-// keep renews the lease until the context ends, and ends the run if another node has the lease.
-func (h hold) keep(ctx context.Context, stop context.CancelFunc) {
-	for poll.Wait(ctx, lease.RenewEvery) == nil {
-		if !h.lease.Renew(ctx, h.row()) {
-			stop()
-			return
-		}
-	}
-}
-
 // release ends the lease unless another node holds it by now. It does so even after the context has
 // ended, because other nodes would otherwise wait until the lease expires. An interrupted job is
 // due again after the minimum duration of a lease. A failed job is due at its regular time, because
@@ -85,11 +74,7 @@ func (h hold) release(ctx context.Context, failed error, interrupted bool) error
 // EndLeases ends the leases of all nodes, none of which runs: the jobs that their end has
 // interrupted are due at once.
 func EndLeases(ctx context.Context, d *db.DB, now time.Time) error {
-	q := lease.End(d.NewUpdate().Model((*State)(nil)), now).Set("due_at = ?", db.Instant(now))
-	if _, err := q.Exec(db.AsSystem(ctx)); err != nil {
-		return fmt.Errorf("ending the leases of jobs: %w", err)
-	}
-	return nil
+	return lease.End(ctx, d.NewUpdate().Model((*State)(nil)).Set("due_at = ?", db.Instant(now)), now)
 }
 
 // maxErrorLength bounds the stored text of an error, in characters.

@@ -65,6 +65,15 @@ func quarterly(run func(ctx context.Context) error) Job {
 
 func noop(context.Context) error { return nil }
 
+// Try runs the job once if it is due and its lease is free, and reports whether it ran.
+func (r *Runner) Try(ctx context.Context, job Job) (ran bool, err error) {
+	s, err := r.stateOf(ctx, job)
+	if err != nil || !s.isDue(job, r.Now()) {
+		return false, err
+	}
+	return r.attempt(ctx, job, s, false)
+}
+
 // tryAt calls Try at a time after noon, and checks whether the job ran.
 func tryAt(t *testing.T, d *db.DB, afterNoon time.Duration, job Job, want bool) {
 	t.Helper()

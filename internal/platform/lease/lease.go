@@ -9,13 +9,18 @@ package lease
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/poll"
 )
 
 const (
@@ -26,6 +31,9 @@ const (
 	// of one that cannot be released expires.
 	Timeout = 10 * time.Second
 )
+
+// ErrLost means that another holder has the row, or that it is not to be held any more.
+var ErrLost = errors.New("the lease is lost: another node has it, or it was canceled")
 
 // Columns are the columns of a row.
 type Columns struct {
@@ -65,13 +73,41 @@ func (l Lease) extend(q *bun.UpdateQuery) *bun.UpdateQuery {
 	return q.Set("lease_until = ?", db.Instant(until))
 }
 
-// Renew extends the lease of the row that an update selects, and reports whether the holder may go on. It may until
-// another one has the row: after an error, the lease lasts for some more renewals.
-func (l Lease) Renew(ctx context.Context, q *bun.UpdateQuery) bool {
+// Renew extends the lease of the row that an update selects. It returns ErrLost if another holder has
+// the row. After any other error the lease lasts for some more renewals, so it returns none.
+func (l Lease) Renew(ctx context.Context, q *bun.UpdateQuery) error {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), Timeout)
 	defer cancel()
-	n, err := db.Affected(l.extend(q).Where("lease_holder = ?", l.Holder).Exec(ctx))
-	return err != nil || n == 1
+	if n, err := db.Affected(l.extend(q).Where("lease_holder = ?", l.Holder).Exec(ctx)); err == nil && n == 0 {
+		return ErrLost
+	}
+	return nil
+}
+
+// Run calls f, and watch from time to time, which renews the lease. The first error of watch ends the context of f, and
+// replaces the error of f. Run returns a panic of f as an error.
+func Run(ctx context.Context, every time.Duration, watch, f func(context.Context) error) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	var lost error
+	watching.Go(func() {
+		for lost == nil && poll.Wait(ctx, every) == nil {
+			if lost = watch(ctx); lost != nil {
+				stop()
+			}
+		}
+	})
+	defer func() {
+		if p := recover(); p != nil {
+			err = errs.Panic(p)
+		}
+		stop()
+		watching.Wait()
+		if err != nil && lost != nil {
+			err = lost
+		}
+	}()
+	return f(ctx)
 }
 
 // Release has an update free the rows that the holder still has.
@@ -79,7 +115,11 @@ func (l Lease) Release(q *bun.UpdateQuery) *bun.UpdateQuery {
 	return q.Set("lease_holder = NULL").Set("lease_until = NULL").Where("lease_holder = ?", l.Holder)
 }
 
-// End has an update end all leases: no holder runs.
-func End(q *bun.UpdateQuery, now time.Time) *bun.UpdateQuery {
-	return q.Set("lease_until = ?", db.Instant(now)).Where("lease_holder IS NOT NULL")
+// End ends the leases of the rows that an update selects: no holder runs.
+func End(ctx context.Context, q *bun.UpdateQuery, now time.Time) error {
+	_, err := q.Set("lease_until = ?", db.Instant(now)).Where("lease_holder IS NOT NULL").Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("ending leases: %w", err)
+	}
+	return nil
 }
