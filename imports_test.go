@@ -178,7 +178,7 @@ var scopes = map[string][]string{
 		"clicksql.PurgeWorkspace", "clickstream.After", "clicksql.Retain", "clicksql.Seal", "ingest.share",
 		"clicksql.Write",
 		"hitquota.recount", "hitquota.Grant",
-		"hitquota.returnOwed", "jobs.EndLeases", "jobs.States", "jobs.attempt", "lease.Renew",
+		"hitquota.returnOwed", "jobs.States", "jobs.attempt", "lease.End", "lease.Renew",
 		"moderation.Block", "moderation.FindLinks", "moderation.CodeHolders", "moderation.SetDisabled",
 		"moderation.Unblock", "moderation.Reasons", "moderation.withCode",
 		"moderation.inBatches", "creation.CleanUp", "creation.PurgeWorkspace", "upkeep.DueChecks",
@@ -201,7 +201,7 @@ var scopes = map[string][]string{
 		"workspace.AdminAddresses", "workspace.AdminChange", "workspace.nameOwners", "workspace.InvitedAddress",
 		"workspace.IsInvited",
 		"workspace.ResolveGroups",
-		"workspace.ResponsibleFor", "task.CleanUp", "task.EndLeases", "task.admit", "task.next",
+		"workspace.ResponsibleFor", "task.CleanUp", "task.admit", "task.next",
 		"task.release", "task.reserve", "task.take", "task.trim",
 	},
 }
