@@ -112,12 +112,8 @@ func (c *Config) accountOf(ctx context.Context, accountID string) (*account.Acco
 func (r *userResolver) Sessions(
 	ctx context.Context, a *account.Account, first *int, after *string,
 ) (*gen.SessionConnection, error) {
-	edges, nodes, info, err := list(ctx, a, id.Session, first, after, own(r.Accounts.Sessions),
-		func(s *account.Session) (string, string) { return s.ID, "" },
-		func(cursor string, s *account.Session) *gen.SessionEdge {
-			return &gen.SessionEdge{Cursor: cursor, Node: s}
-		})
-	return &gen.SessionConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+	return list(ctx, a, newest, id.Session, first, after, own(r.Accounts.Sessions),
+		func(s *account.Session) (string, string) { return s.ID, "" })
 }
 
 // isCaller reports whether the account is the caller's own.
@@ -168,14 +164,8 @@ func (r *userResolver) Workspaces(
 	load := func(ctx context.Context, actor account.Actor, q page.Request) (page.Page[workspace.Membership], error) {
 		return r.Config.Workspaces.List(ctx, actor, optional.Value(deleted), q)
 	}
-	nodes := []*workspace.Membership{}
-	edges, _, info, err := list(ctx, a, id.Workspace, first, after, own(load),
-		func(m workspace.Membership) (string, string) { return m.ID(), "" },
-		func(cursor string, m workspace.Membership) *gen.WorkspaceEdge {
-			nodes = append(nodes, &m)
-			return &gen.WorkspaceEdge{Cursor: cursor, Node: &m}
-		})
-	return &gen.WorkspaceConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+	return list(ctx, a, newest, id.Workspace, first, after, own(load),
+		func(m workspace.Membership) (string, string) { return m.ID(), "" })
 }
 
 // own loads the caller's own objects: none if the account is another user's.

@@ -55,12 +55,11 @@ func (r *mutationResolver) RotateAPIKey(
 func (r *workspaceResolver) APIKeys(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.APIKeyConnection, error) {
-	edges, nodes, info, err := list(ctx, *m, id.Key, first, after, r.Config.APIKeys.Rows().List, apiKeyIDs,
-		func(cursor string, k *apikey.Key) *gen.APIKeyEdge {
-			loader.Of(ctx).In(*m).Folders.Expect(k.Folders)
-			return &gen.APIKeyEdge{Cursor: cursor, Node: k}
-		})
-	return &gen.APIKeyConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+	p, err := list(ctx, *m, newest, id.Key, first, after, r.Config.APIKeys.Rows().List, apiKeyIDs)
+	for _, k := range p.Items {
+		loader.Of(ctx).In(*m).Folders.Expect(k.Folders)
+	}
+	return p, err
 }
 
 func apiKeyIDs(k *apikey.Key) (keyID, accountID string) { return k.ID, k.CreatedBy }

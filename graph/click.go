@@ -37,20 +37,13 @@ func (c *Config) clickPage(
 	ctx context.Context, m workspace.Membership, of clickstore.Subject, first *int, after *string,
 	span *clickstore.Range, filter *gen.ClickFilter,
 ) (*gen.ClickConnection, error) {
-	var linkIDs []string
-	nodes := []*gen.Click{}
-	edges, _, info, err := list(ctx, m, id.Click, first, after,
-		func(ctx context.Context, m workspace.Membership, request page.Request) (page.Page[*click.Click], error) {
-			return c.Stats.List(ctx, m, of, span, filterOf(filter), request)
-		},
-		func(c *click.Click) (string, string) { return c.PublicID(), "" },
-		func(cursor string, c *click.Click) *gen.ClickEdge {
-			one := clickOf(m, c)
-			linkIDs, nodes = append(linkIDs, c.LinkID), append(nodes, one)
-			return &gen.ClickEdge{Cursor: cursor, Node: one}
-		})
-	loader.Of(ctx).In(m).Links.Expect(linkIDs)
-	return &gen.ClickConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+	load := func(ctx context.Context, m workspace.Membership, request page.Request) (page.Page[*gen.Click], error) {
+		p, err := c.Stats.List(ctx, m, of, span, filterOf(filter), request)
+		return page.Map(p, func(one *click.Click) *gen.Click { return clickOf(m, one) }), err
+	}
+	p, err := list(ctx, m, newest, id.Click, first, after, load, func(c *gen.Click) (string, string) { return c.ID, "" })
+	loader.Expect(&loader.Of(ctx).In(m).Links, p.Items, func(c *gen.Click) string { return c.LinkID })
+	return p, err
 }
 
 func clickOf(m workspace.Membership, c *click.Click) *gen.Click {

@@ -13,42 +13,43 @@ import (
 // is none.
 type identify[T any] func(T) (id, accountID string)
 
-// list returns the edges and the items of a page of an owner's objects, and expects their accounts
-// to be requested.
-func list[O, T, E any](
-	ctx context.Context, owner O, prefix id.Prefix, first *int, after *string,
-	load func(ctx context.Context, owner O, r page.Request) (page.Page[T], error),
-	ids identify[T], edge func(cursor string, node T) E,
-) ([]E, []T, *gen.PageInfo, error) {
-	request, err := page.Parse(prefix, first, after, nil, nil)
-	if err != nil {
-		return nil, nil, nil, err
+// newest is the order of lists by ID.
+var newest page.Order
+
+// list returns a page of an owner's objects, an empty one with an error, and expects their accounts to
+// be requested. ids is nil for pages that are loaded with their cursors.
+func list[O, T any](
+	ctx context.Context, owner O, order page.Order, prefix id.Prefix, first *int, after *string,
+	load func(ctx context.Context, owner O, r page.Request) (page.Page[T], error), ids identify[T],
+) (*gen.Connection[T], error) {
+	c := &gen.Connection[T]{}
+	request, err := order.Parse(prefix, first, after, nil, nil)
+	if err == nil {
+		c.Page, err = load(ctx, owner, request)
 	}
-	p, err := load(ctx, owner, request)
-	if err != nil {
-		return nil, nil, nil, err
+	if err != nil || ids == nil {
+		return c, err
 	}
-	edges, cursors, accounts := make([]E, 0, len(p.Items)), make([]string, 0, len(p.Items)), []string{}
-	for _, item := range p.Items {
-		itemID, accountID := ids(item)
-		cursor := page.Cursor(itemID)
-		edges, cursors = append(edges, edge(cursor, item)), append(cursors, cursor)
-		if id.Valid(id.Account, accountID) {
-			accounts = append(accounts, accountID)
-		}
+	for _, item := range c.Items {
+		itemID, _ := ids(item)
+		c.Cursors = append(c.Cursors, page.Cursor(itemID))
 	}
-	loader.Of(ctx).Accounts.Expect(accounts)
-	return edges, p.Items, pageInfo(p, cursors), nil
+	expectAccounts(ctx, c.Items, ids)
+	return c, nil
 }
 
-// pageInfo describes a page whose edges have the cursors.
-func pageInfo[T any](p page.Page[T], cursors []string) *gen.PageInfo {
-	info := &gen.PageInfo{HasNextPage: p.HasNext, HasPreviousPage: p.HasPrevious}
-	if n := len(cursors); n > 0 {
-		info.StartCursor, info.EndCursor = &cursors[0], &cursors[n-1]
+// expectAccounts expects the accounts of objects to be requested.
+func expectAccounts[T any](ctx context.Context, items []T, ids identify[T]) {
+	loader.Expect(&loader.Of(ctx).Accounts, items, func(item T) string {
+		_, accountID := ids(item)
+		return ofType(id.Account, accountID)
+	})
+}
+
+// ofType returns an ID if it has the prefix; empty for others.
+func ofType(p id.Prefix, itemID string) string {
+	if !id.Valid(p, itemID) {
+		return ""
 	}
-	if p.End != "" {
-		info.EndCursor = &p.End
-	}
-	return info
+	return itemID
 }

@@ -39,9 +39,7 @@ func (r *mutationResolver) RemoveDomain(
 func (r *workspaceResolver) Domains(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.DomainConnection, error) {
-	edges, nodes, info, err := list(ctx, *m, id.Domain, first, after, r.Config.Domains.Rows().List, domainIDs,
-		func(cursor string, d *domain.Domain) *gen.DomainEdge { return &gen.DomainEdge{Cursor: cursor, Node: d} })
-	return &gen.DomainConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+	return list(ctx, *m, newest, id.Domain, first, after, r.Config.Domains.Rows().List, domainIDs)
 }
 
 func (r *linkResolver) Domain(ctx context.Context, l *link.Link) (*domain.Domain, error) {
@@ -49,18 +47,6 @@ func (r *linkResolver) Domain(ctx context.Context, l *link.Link) (*domain.Domain
 		return nil, nil
 	}
 	return loader.Of(ctx).In(l.In).Domains.Get(ctx, *l.DomainID)
-}
-
-// domainsOf returns domains of a workspace by their ids.
-func (c *Config) domainsOf(
-	ctx context.Context, m workspace.Membership, ids ...string,
-) (map[string]*domain.Domain, error) {
-	rows, err := c.Domains.Rows().ByID(ctx, m, ids...)
-	found := make(map[string]*domain.Domain, len(rows))
-	for _, d := range rows {
-		found[d.ID] = d
-	}
-	return found, err
 }
 
 func domainIDs(d *domain.Domain) (domainID, accountID string) { return d.ID, "" }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/linkforge/linkforge/graph/gen"
-	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
@@ -25,16 +24,12 @@ func (r *workspaceResolver) AuditLog(
 	) (page.Page[*workspace.LoggedEvent], error) {
 		return r.Workspaces.AuditLog(ctx, m, filter, request)
 	}
-	edges, nodes, info, err := list(ctx, *m, id.Event, first, after, load, eventIDs, eventEdge)
-	expectEvents(ctx, *m, nodes)
-	return &gen.EventConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+	p, err := list(ctx, *m, newest, id.Event, first, after, load, eventIDs)
+	expectEvents(ctx, *m, p.Items)
+	return &gen.EventConnection{Connection: *p}, err
 }
 
 func eventIDs(e *workspace.LoggedEvent) (eventID, accountID string) { return e.ID, e.ActorID }
-
-func eventEdge(cursor string, e *workspace.LoggedEvent) *gen.EventEdge {
-	return &gen.EventEdge{Cursor: cursor, Node: e}
-}
 
 func (r *workspaceResolver) Events(
 	ctx context.Context, m *workspace.Membership, first *int, after *string, types []audit.Action, linkID *string,
@@ -52,29 +47,15 @@ func (r *workspaceResolver) Events(
 	if err != nil {
 		return nil, err
 	}
-	edges := make([]*gen.EventEdge, 0, len(p.Items))
-	for i, e := range p.Items {
-		edges = append(edges, eventEdge(p.Cursors[i], e))
-	}
 	expectEvents(ctx, *m, p.Items)
-	return &gen.EventConnection{
-		Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors), Head: optional.Of(head),
-	}, nil
+	return &gen.EventConnection{Connection: gen.Connection[*workspace.LoggedEvent]{Page: p}, Head: optional.Of(head)}, nil
 }
 
 // expectEvents expects the links and accounts of events to be requested.
 func expectEvents(ctx context.Context, m workspace.Membership, events []*workspace.LoggedEvent) {
-	var links, accounts []string
-	for _, e := range events {
-		if id.Valid(id.Link, e.TargetID) {
-			links = append(links, e.TargetID)
-		}
-		if id.Valid(id.Account, e.ActorID) {
-			accounts = append(accounts, e.ActorID)
-		}
-	}
-	loader.Of(ctx).In(m).Links.Expect(links)
-	loader.Of(ctx).Accounts.Expect(accounts)
+	loader.Expect(&loader.Of(ctx).In(m).Links, events,
+		func(e *workspace.LoggedEvent) string { return ofType(id.Link, e.TargetID) })
+	expectAccounts(ctx, events, eventIDs)
 }
 
 // checkEventFilter returns InvalidInput.
@@ -95,30 +76,22 @@ func checkEventFilter(types []audit.Action, linkID *string) error {
 	return nil
 }
 
-// eventNodes is the nodeLoader of events.
-func (c *Config) eventNodes(
+// eventsByID returns events of a workspace, and expects their links and accounts to be requested.
+func (c *Config) eventsByID(
 	ctx context.Context, m workspace.Membership, ids ...string,
-) (map[string]limit.Node, error) {
-	load := func(ctx context.Context, m workspace.Membership, ids ...string) ([]*workspace.LoggedEvent, error) {
-		events, err := c.Workspaces.EventsByID(ctx, m, ids...)
-		expectEvents(ctx, m, events)
-		return events, err
-	}
-	return nodesOf(load, eventIDs)(ctx, m, ids...)
+) ([]*workspace.LoggedEvent, error) {
+	events, err := c.Workspaces.EventsByID(ctx, m, ids...)
+	expectEvents(ctx, m, events)
+	return events, err
 }
 
 // eventsOf loads the events of deliveries. Events that the caller may not see are missing.
 func (c *Config) eventsOf(
 	ctx context.Context, m workspace.Membership, ids ...string,
 ) (map[string]*workspace.LoggedEvent, error) {
-	events, err := c.Workspaces.EventsByID(ctx, m, ids...)
+	found, err := mapOf(c.eventsByID, eventIDs)(ctx, m, ids...)
 	if errs.Is(err, errs.Forbidden) {
 		return nil, nil
-	}
-	expectEvents(ctx, m, events)
-	found := make(map[string]*workspace.LoggedEvent, len(events))
-	for _, e := range events {
-		found[e.ID] = e
 	}
 	return found, err
 }

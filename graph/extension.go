@@ -82,7 +82,8 @@ func (r *resolver) sources() loader.Sources {
 	return loader.Sources{
 		Accounts: c.Accounts.Load,
 		Private:  c.Accounts.PrivateOf, Totals: c.totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.manyLinks,
-		Scheduled: c.Schedule.ByLink, Folders: c.foldersOf, Domains: c.domainsOf, FolderLinks: r.folderLinks,
+		Scheduled: c.Schedule.ByLink, Folders: mapOf(c.Folders.Rows().ByID, folderIDs),
+		Domains: mapOf(c.Domains.Rows().ByID, domainIDs), FolderLinks: r.folderLinks,
 		QRStyles: c.qrStyles,
 		Targets:  c.Stats.TargetClicks, Checks: c.Links.RoutingChecks,
 		Origins: c.Imports.Origins, Waiting: c.Webhooks.WaitingOf, Attempts: c.Webhooks.AttemptsOf, Events: c.eventsOf,

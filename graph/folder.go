@@ -57,20 +57,9 @@ func (r *mutationResolver) DeleteFolder(
 func (r *workspaceResolver) Folders(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.FolderConnection, error) {
-	request, err := folder.Order.Parse(id.Folder, first, after, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	p, err := r.Config.Folders.Rows().List(ctx, *m, request)
-	if err != nil {
-		return nil, err
-	}
-	edges, ids := make([]*gen.FolderEdge, 0, len(p.Items)), make([]string, 0, len(p.Items))
-	for i, f := range p.Items {
-		edges, ids = append(edges, &gen.FolderEdge{Cursor: p.Cursors[i], Node: f}), append(ids, f.ID)
-	}
-	loader.Of(ctx).In(*m).FolderLinks.Expect(ids)
-	return &gen.FolderConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
+	p, err := list(ctx, *m, folder.Order, id.Folder, first, after, r.Config.Folders.Rows().List, nil)
+	loader.Expect(&loader.Of(ctx).In(*m).FolderLinks, p.Items, func(f *folder.Folder) string { return f.ID })
+	return p, err
 }
 
 func (r *folderResolver) LinkCount(ctx context.Context, f *folder.Folder) (int64, error) {
@@ -101,18 +90,6 @@ func (r *resolver) folderLinks(ctx context.Context, m workspace.Membership, ids 
 		return nil, err
 	}
 	return r.LinkList.CountInFolders(ctx, m, ids...)
-}
-
-// foldersOf returns folders of a workspace by their ids.
-func (c *Config) foldersOf(
-	ctx context.Context, m workspace.Membership, ids ...string,
-) (map[string]*folder.Folder, error) {
-	rows, err := c.Folders.Rows().ByID(ctx, m, ids...)
-	found := make(map[string]*folder.Folder, len(rows))
-	for _, f := range rows {
-		found[f.ID] = f
-	}
-	return found, err
 }
 
 // foldersByID returns folders of a workspace, and expects the numbers of their links to be

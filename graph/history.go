@@ -43,20 +43,10 @@ func (r *linkResolver) Versions(
 	if err := chargeRead(ctx, r.cost, p.Items, of); err != nil {
 		return nil, err
 	}
-	edges := make([]*gen.LinkVersionEdge, 0, len(p.Items))
-	accounts, folders := []string{}, []string{}
-	for i, v := range p.Items {
-		edges = append(edges, &gen.LinkVersionEdge{Cursor: p.Cursors[i], Node: v})
-		if v.FolderID != nil {
-			folders = append(folders, *v.FolderID)
-		}
-		if id.Valid(id.Account, v.ActorID) {
-			accounts = append(accounts, v.ActorID)
-		}
-	}
-	loader.Of(ctx).Accounts.Expect(accounts)
-	loader.Of(ctx).In(l.In).Folders.Expect(folders)
-	return &gen.LinkVersionConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
+	expectAccounts(ctx, p.Items, func(v *link.Version) (string, string) { return "", v.ActorID })
+	loader.Expect(&loader.Of(ctx).In(l.In).Folders, p.Items,
+		func(v *link.Version) string { return optional.Value(v.FolderID) })
+	return &gen.LinkVersionConnection{Page: p}, nil
 }
 
 func (r *linkResolver) AsOf(ctx context.Context, l *link.Link, at time.Time) (*link.Version, error) {

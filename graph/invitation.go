@@ -42,12 +42,7 @@ func (r *mutationResolver) RevokeInvitation(
 func (r *workspaceResolver) Invitations(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.InvitationConnection, error) {
-	edges, nodes, info, err := list(ctx, *m, id.Invitation, first, after, r.Workspaces.Invitations().List,
-		invitationIDs,
-		func(cursor string, i *workspace.Invitation) *gen.InvitationEdge {
-			return &gen.InvitationEdge{Cursor: cursor, Node: i}
-		})
-	return &gen.InvitationConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+	return list(ctx, *m, newest, id.Invitation, first, after, r.Workspaces.Invitations().List, invitationIDs)
 }
 
 func invitationIDs(i *workspace.Invitation) (invitationID, accountID string) {

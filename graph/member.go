@@ -57,12 +57,8 @@ func (r *mutationResolver) TransferOwnership(
 func (r *workspaceResolver) Members(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.MemberConnection, error) {
-	edges, nodes, info, err := list(ctx, *m, id.Account, first, after, r.Workspaces.Members,
-		func(one *workspace.Member) (string, string) { return one.AccountID, one.AccountID }, // the order of the page
-		func(cursor string, one *workspace.Member) *gen.MemberEdge {
-			return &gen.MemberEdge{Cursor: cursor, Node: one}
-		})
-	return &gen.MemberConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+	return list(ctx, *m, newest, id.Account, first, after, r.Workspaces.Members,
+		func(one *workspace.Member) (string, string) { return one.AccountID, one.AccountID }) // the order of the page
 }
 
 func memberIDs(m *workspace.Member) (memberID, accountID string) { return m.ID(), m.AccountID }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/page"
@@ -29,7 +30,7 @@ func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 		id.Click:      c.clickNodes,
 		id.Delivery:   c.deliveryNodes,
 		id.Domain:     nodesOf(c.Domains.Rows().ByID, domainIDs),
-		id.Event:      c.eventNodes,
+		id.Event:      nodesOf(c.eventsByID, eventIDs),
 		id.Folder:     nodesOf(c.foldersByID, folderIDs),
 		id.Invitation: nodesOf(c.Workspaces.Invitations().ByID, invitationIDs),
 		id.Key:        nodesOf(c.APIKeys.Rows().ByID, apiKeyIDs),
@@ -158,18 +159,31 @@ func (c *Config) ownNodes(ctx context.Context, actor account.Actor, ids []string
 // nodesOf returns the nodeLoader of a look-up by ID, which expects the objects' accounts to be
 // requested.
 func nodesOf[T any](
-	load func(ctx context.Context, m workspace.Membership, ids ...string) ([]*T, error), identify identify[*T],
+	load func(ctx context.Context, m workspace.Membership, ids ...string) ([]*T, error), ids identify[*T],
 ) nodeLoader {
-	return func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]limit.Node, error) {
-		objects, err := load(ctx, m, ids...)
-		found, accounts := make(map[string]limit.Node, len(objects)), []string{}
+	return func(ctx context.Context, m workspace.Membership, nodeIDs ...string) (map[string]limit.Node, error) {
+		objects, err := load(ctx, m, nodeIDs...)
+		found := make(map[string]limit.Node, len(objects))
 		for _, one := range objects {
-			nodeID, accountID := identify(one)
-			if found[nodeID] = one; id.Valid(id.Account, accountID) {
-				accounts = append(accounts, accountID)
-			}
+			nodeID, _ := ids(one)
+			found[nodeID] = one
 		}
-		loader.Of(ctx).Accounts.Expect(accounts)
+		expectAccounts(ctx, objects, ids)
+		return found, err
+	}
+}
+
+// mapOf returns a look-up by ID whose result is a map.
+func mapOf[T any](
+	load func(ctx context.Context, m workspace.Membership, ids ...string) ([]*T, error), ids identify[*T],
+) func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]*T, error) {
+	return func(ctx context.Context, m workspace.Membership, itemIDs ...string) (map[string]*T, error) {
+		objects, err := load(ctx, m, itemIDs...)
+		found := make(map[string]*T, len(objects))
+		for _, one := range objects {
+			itemID, _ := ids(one)
+			found[itemID] = one
+		}
 		return found, err
 	}
 }
@@ -195,11 +209,10 @@ func (c *Config) clickNodes(
 	ctx context.Context, m workspace.Membership, ids ...string,
 ) (map[string]limit.Node, error) {
 	clicks, err := c.Stats.ByID(ctx, m, ids...)
-	found, links := make(map[string]limit.Node, len(clicks)), []string{}
+	found := make(map[string]limit.Node, len(clicks))
 	for _, c := range clicks {
 		found[c.PublicID()] = clickOf(m, c)
-		links = append(links, c.LinkID)
 	}
-	loader.Of(ctx).In(m).Links.Expect(links)
+	loader.Expect(&loader.Of(ctx).In(m).Links, clicks, func(c *click.Click) string { return c.LinkID })
 	return found, err
 }

@@ -6,33 +6,27 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
 func (r *workspaceResolver) Tags(
 	ctx context.Context, m *workspace.Membership, first *int, after, prefix *string,
 ) (*gen.TagConnection, error) {
-	request, err := linklist.TagOrder.Parse("", first, after, nil, nil)
-	if err != nil {
-		return nil, err
+	load := func(
+		ctx context.Context, m workspace.Membership, request page.Request,
+	) (p page.Page[*linklist.Tag], err error) {
+		leave, err := enterList(ctx)
+		if err != nil {
+			return p, err
+		}
+		defer leave()
+		if err := (*resolver)(r).chargeSize(ctx, m); err != nil {
+			return p, err
+		}
+		return r.LinkList.ListTags(ctx, m, optional.Value(prefix), request)
 	}
-	leave, err := enterList(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	if err := (*resolver)(r).chargeSize(ctx, *m); err != nil {
-		return nil, err
-	}
-	p, err := r.LinkList.ListTags(ctx, *m, optional.Value(prefix), request)
-	if err != nil {
-		return nil, err
-	}
-	edges := make([]*gen.TagEdge, 0, len(p.Items))
-	for i, tag := range p.Items {
-		edges = append(edges, &gen.TagEdge{Cursor: p.Cursors[i], Node: tag})
-	}
-	return &gen.TagConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
+	return list(ctx, *m, linklist.TagOrder, "", first, after, load, nil)
 }
 
 func (r *mutationResolver) ReplaceTags(ctx context.Context, in gen.ReplaceTagsInput) (*gen.ReplaceTagsPayload, error) {

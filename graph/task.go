@@ -27,9 +27,7 @@ func (r *workspaceResolver) Tasks(
 	load := func(ctx context.Context, m workspace.Membership, request page.Request) (page.Page[*task.Task], error) {
 		return r.Config.Tasks.List(ctx, m, optional.Value(filter), request)
 	}
-	edges, nodes, info, err := list(ctx, *m, id.Task, first, after, load, taskIDs,
-		func(cursor string, t *task.Task) *gen.TaskEdge { return &gen.TaskEdge{Cursor: cursor, Node: t} })
-	return &gen.TaskConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+	return list(ctx, *m, newest, id.Task, first, after, load, taskIDs)
 }
 
 func taskIDs(t *task.Task) (taskID, accountID string) { return t.ID, t.ActorID }
@@ -109,21 +107,12 @@ func (r *mutationResolver) CheckParity(ctx context.Context, in gen.CheckParityIn
 func (r *parityReportResolver) Differences(
 	ctx context.Context, report *parity.Report, first *int, after *string, verdicts []parity.Verdict,
 ) (*gen.ParityDifferenceConnection, error) {
-	request, err := task.RowOrder.Parse("", first, after, nil, nil)
-	if err != nil {
-		return nil, err
+	load := func(ctx context.Context, t *task.Task, request page.Request) (page.Page[*parity.Row], error) {
+		return r.Parity.Rows(ctx, t, verdicts, request)
 	}
-	p, err := r.Parity.Rows(ctx, report.Task, verdicts, request)
-	if err != nil {
-		return nil, err
-	}
-	edges, links := make([]*gen.ParityDifferenceEdge, 0, len(p.Items)), []string{}
-	for i, row := range p.Items {
-		edges, links = append(edges, &gen.ParityDifferenceEdge{Cursor: p.Cursors[i], Node: row}), append(links,
-			row.LinkID)
-	}
-	loader.Of(ctx).In(report.In).Links.Expect(links)
-	return &gen.ParityDifferenceConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
+	p, err := list(ctx, report.Task, task.RowOrder, "", first, after, load, nil)
+	loader.Expect(&loader.Of(ctx).In(report.In).Links, p.Items, func(row *parity.Row) string { return row.LinkID })
+	return p, err
 }
 
 func (r *parityDifferenceResolver) Link(ctx context.Context, row *parity.Row) (*link.Link, error) {
@@ -174,24 +163,14 @@ func (r *importReportResolver) Rows(
 	ctx context.Context, report *importer.Report, first *int, after *string, outcomes []importer.Outcome,
 	lossesOnly *bool,
 ) (*gen.ImportRowConnection, error) {
-	request, err := task.RowOrder.Parse("", first, after, nil, nil)
-	if err != nil {
-		return nil, err
+	filter := importer.RowFilter{Outcomes: outcomes, LossesOnly: optional.Value(lossesOnly)}
+	load := func(ctx context.Context, t *task.Task, request page.Request) (page.Page[*importer.Row], error) {
+		return r.Imports.Rows(ctx, t, filter, request)
 	}
-	p, err := r.Imports.Rows(ctx, report.Task,
-		importer.RowFilter{Outcomes: outcomes, LossesOnly: optional.Value(lossesOnly)}, request)
-	if err != nil {
-		return nil, err
-	}
-	edges, links := make([]*gen.ImportRowEdge, 0, len(p.Items)), []string{}
-	for i, row := range p.Items {
-		edges = append(edges, &gen.ImportRowEdge{Cursor: p.Cursors[i], Node: row})
-		if row.LinkID != nil {
-			links = append(links, *row.LinkID)
-		}
-	}
-	loader.Of(ctx).In(report.In).Links.Expect(links)
-	return &gen.ImportRowConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
+	p, err := list(ctx, report.Task, task.RowOrder, "", first, after, load, nil)
+	loader.Expect(&loader.Of(ctx).In(report.In).Links, p.Items,
+		func(row *importer.Row) string { return optional.Value(row.LinkID) })
+	return p, err
 }
 
 func (r *importHostResolver) Domain(ctx context.Context, h *importer.HostCount) (*domain.Domain, error) {

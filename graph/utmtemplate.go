@@ -45,19 +45,7 @@ func (r *mutationResolver) DeleteUtmTemplate(
 func (r *workspaceResolver) UtmTemplates(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.UtmTemplateConnection, error) {
-	request, err := folder.Order.Parse(id.Template, first, after, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	p, err := r.Config.UTMTemplates.Rows().List(ctx, *m, request)
-	if err != nil {
-		return nil, err
-	}
-	edges := make([]*gen.UtmTemplateEdge, 0, len(p.Items))
-	for i, t := range p.Items {
-		edges = append(edges, &gen.UtmTemplateEdge{Cursor: p.Cursors[i], Node: t})
-	}
-	return &gen.UtmTemplateConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}, nil
+	return list(ctx, *m, folder.Order, id.Template, first, after, r.Config.UTMTemplates.Rows().List, nil)
 }
 
 func templateIDs(t *folder.Template) (templateID, accountID string) { return t.ID, "" }

@@ -99,14 +99,9 @@ func (r *mutationResolver) RedeliverWebhook(
 func (r *workspaceResolver) Webhooks(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.WebhookConnection, error) {
-	var ids []string
-	edges, nodes, info, err := list(ctx, *m, id.Webhook, first, after, r.Config.Webhooks.Rows().List, webhookIDs,
-		func(cursor string, w *webhook.Webhook) *gen.WebhookEdge {
-			ids = append(ids, w.ID)
-			return &gen.WebhookEdge{Cursor: cursor, Node: w}
-		})
-	loader.Of(ctx).In(*m).Waiting.Expect(ids)
-	return &gen.WebhookConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+	p, err := list(ctx, *m, newest, id.Webhook, first, after, r.Config.Webhooks.Rows().List, webhookIDs)
+	loader.Expect(&loader.Of(ctx).In(*m).Waiting, p.Items, func(w *webhook.Webhook) string { return w.ID })
+	return p, err
 }
 
 func webhookIDs(w *webhook.Webhook) (webhookID, accountID string) { return w.ID, "" }
@@ -131,14 +126,9 @@ func (r *webhookResolver) Deliveries(
 	) (page.Page[*webhook.Delivery], error) {
 		return r.Webhooks.Deliveries(ctx, m, w.ID, statuses, p)
 	}
-	var rows []*webhook.Delivery
-	edges, nodes, info, err := list(ctx, w.In, id.Delivery, first, after, load, deliveryIDs,
-		func(cursor string, d *webhook.Delivery) *gen.WebhookDeliveryEdge {
-			rows = append(rows, d)
-			return &gen.WebhookDeliveryEdge{Cursor: cursor, Node: d}
-		})
-	expectParts(ctx, w.In, rows)
-	return &gen.WebhookDeliveryConnection{Edges: edges, Nodes: nodes, PageInfo: info}, err
+	p, err := list(ctx, w.In, newest, id.Delivery, first, after, load, deliveryIDs)
+	expectParts(ctx, w.In, p.Items)
+	return p, err
 }
 
 func deliveryIDs(d *webhook.Delivery) (deliveryID, accountID string) { return d.ID, "" }

@@ -211,11 +211,7 @@ func (r *workspaceResolver) Links(
 		return nil, err
 	}
 	loader.Of(ctx).Expect(p.Items)
-	edges := make([]*gen.LinkEdge, 0, len(p.Items))
-	for i, l := range p.Items {
-		edges = append(edges, &gen.LinkEdge{Cursor: p.Cursors[i], Node: l})
-	}
-	connection := &gen.LinkConnection{Edges: edges, Nodes: p.Items, PageInfo: pageInfo(p, p.Cursors)}
+	connection := &gen.LinkConnection{Connection: gen.Connection[*link.Link]{Page: p}}
 	if slices.Contains(graphql.CollectAllFields(ctx), "totalCount") {
 		connection.TotalCount, err = r.countLinks(ctx, *m, filter)
 	}

@@ -83,7 +83,7 @@ func newConstants(publicURL string) *constants {
 	now := time.Now().UTC()
 	c := &constants{
 		me:    &account.Account{ID: id.New(id.Account), Email: rig.TenantEmail, Name: rig.TenantName},
-		page:  &gen.LinkConnection{PageInfo: &gen.PageInfo{HasNextPage: true}},
+		page:  &gen.LinkConnection{},
 		tags:  listedTags(1),
 		short: publicURL + "/" + constantCode,
 	}
@@ -91,10 +91,9 @@ func newConstants(publicURL string) *constants {
 		title := listedTitle(number)
 		l := &link.Link{ID: id.New(id.Link), Code: constantCode, CreatedAt: now,
 			Values: linkfield.Values{OriginalURL: listedURL(number), Title: &title}}
-		end := page.Cursor(l.ID)
-		c.page.Edges = append(c.page.Edges, &gen.LinkEdge{Cursor: end, Node: l})
-		c.page.PageInfo.EndCursor = &end
+		c.page.Items, c.page.Cursors = append(c.page.Items, l), append(c.page.Cursors, page.Cursor(l.ID))
 	}
+	c.page.HasNext = true
 	title := newTitle
 	c.created = &gen.CreateLinkPayload{Created: true, Errors: []*gen.UserError{}, Link: &link.Link{
 		ID: id.New(id.Link), Code: constantCode, CreatedAt: now, Values: linkfield.Values{Title: &title,

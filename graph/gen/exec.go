@@ -1545,7 +1545,7 @@ type ImportLossResolver interface {
 	Form(ctx context.Context, obj *importsource.Loss) (*string, error)
 }
 type ImportReportResolver interface {
-	Rows(ctx context.Context, obj *importer.Report, first *int, after *string, outcomes []importer.Outcome, lossesOnly *bool) (*ImportRowConnection, error)
+	Rows(ctx context.Context, obj *importer.Report, first *int, after *string, outcomes []importer.Outcome, lossesOnly *bool) (*Connection[*importer.Row], error)
 }
 type ImportRowResolver interface {
 	SourceURL(ctx context.Context, obj *importer.Row) (*string, error)
@@ -1582,11 +1582,11 @@ type LinkResolver interface {
 	DestinationState(ctx context.Context, obj *link.Link) (link.DestinationState, error)
 	DestinationChecks(ctx context.Context, obj *link.Link) ([]*link.URLCheck, error)
 
-	Versions(ctx context.Context, obj *link.Link, first *int, after *string) (*LinkVersionConnection, error)
+	Versions(ctx context.Context, obj *link.Link, first *int, after *string) (*Connection[*link.Version], error)
 	AsOf(ctx context.Context, obj *link.Link, at time.Time) (*link.Version, error)
 	ScheduledChanges(ctx context.Context, obj *link.Link) ([]*link.ScheduledChange, error)
 	Stats(ctx context.Context, obj *link.Link, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter) (*stats.Stats, error)
-	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) (*ClickConnection, error)
+	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) (*Connection[*Click], error)
 
 	Routing(ctx context.Context, obj *link.Link) (*link.LinkRouting, error)
 	QRCode(ctx context.Context, obj *link.Link, source *string, style *QRStyleInput) (*QRCode, error)
@@ -1686,7 +1686,7 @@ type ParityDifferenceResolver interface {
 	Link(ctx context.Context, obj *parity.Row) (*link.Link, error)
 }
 type ParityReportResolver interface {
-	Differences(ctx context.Context, obj *parity.Report, first *int, after *string, verdicts []parity.Verdict) (*ParityDifferenceConnection, error)
+	Differences(ctx context.Context, obj *parity.Report, first *int, after *string, verdicts []parity.Verdict) (*Connection[*parity.Row], error)
 }
 type QueryResolver interface {
 	Me(ctx context.Context) (*account.Account, error)
@@ -1748,13 +1748,13 @@ type UserResolver interface {
 	HasPassword(ctx context.Context, obj *account.Account) (bool, error)
 	SecondFactors(ctx context.Context, obj *account.Account) (*account.Factors, error)
 	SsoIdentities(ctx context.Context, obj *account.Account) ([]*account.Identity, error)
-	Workspaces(ctx context.Context, obj *account.Account, deleted *bool, first *int, after *string) (*WorkspaceConnection, error)
-	Sessions(ctx context.Context, obj *account.Account, first *int, after *string) (*SessionConnection, error)
+	Workspaces(ctx context.Context, obj *account.Account, deleted *bool, first *int, after *string) (*Connection[workspace.Membership], error)
+	Sessions(ctx context.Context, obj *account.Account, first *int, after *string) (*Connection[*account.Session], error)
 }
 type WebhookResolver interface {
 	Waiting(ctx context.Context, obj *webhook.Webhook) (int64, error)
 
-	Deliveries(ctx context.Context, obj *webhook.Webhook, first *int, after *string, status []webhook.DeliveryStatus) (*WebhookDeliveryConnection, error)
+	Deliveries(ctx context.Context, obj *webhook.Webhook, first *int, after *string, status []webhook.DeliveryStatus) (*Connection[*webhook.Delivery], error)
 }
 type WebhookDeliveryResolver interface {
 	Event(ctx context.Context, obj *webhook.Delivery) (*workspace.LoggedEvent, error)
@@ -1770,17 +1770,17 @@ type WorkspaceResolver interface {
 	LinkQuota(ctx context.Context, obj *workspace.Membership) (*Quota, error)
 	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) (*LinkConnection, error)
 	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter, tag *string, folderID *string) (*stats.Stats, error)
-	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) (*ClickConnection, error)
+	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) (*Connection[*Click], error)
 	UnmatchedRequests(ctx context.Context, obj *workspace.Membership, first *int) ([]*unmatched.Request, error)
 
 	PrimaryHost(ctx context.Context, obj *workspace.Membership) (*string, error)
 	DeletedAt(ctx context.Context, obj *workspace.Membership) (*time.Time, error)
-	Members(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*MemberConnection, error)
-	Invitations(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*InvitationConnection, error)
-	APIKeys(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*APIKeyConnection, error)
-	Domains(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*DomainConnection, error)
+	Members(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*Connection[*workspace.Member], error)
+	Invitations(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*Connection[*workspace.Invitation], error)
+	APIKeys(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*Connection[*apikey.Key], error)
+	Domains(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*Connection[*domain.Domain], error)
 	Events(ctx context.Context, obj *workspace.Membership, first *int, after *string, types []audit.Action, linkID *string) (*EventConnection, error)
-	Webhooks(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*WebhookConnection, error)
+	Webhooks(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*Connection[*webhook.Webhook], error)
 	AuditLog(ctx context.Context, obj *workspace.Membership, first *int, after *string, filter *audit.Filter) (*EventConnection, error)
 	RoutingDefaults(ctx context.Context, obj *workspace.Membership) (*link.LinkRouting, error)
 	NotFoundURL(ctx context.Context, obj *workspace.Membership) (*string, error)
@@ -1788,10 +1788,10 @@ type WorkspaceResolver interface {
 	CaseSensitiveCodes(ctx context.Context, obj *workspace.Membership) (bool, error)
 	Inspectable(ctx context.Context, obj *workspace.Membership) (bool, error)
 	QRStyle(ctx context.Context, obj *workspace.Membership) (*qr.Style, error)
-	Folders(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*FolderConnection, error)
-	Tasks(ctx context.Context, obj *workspace.Membership, first *int, after *string, filter *task.Filter) (*TaskConnection, error)
-	UtmTemplates(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*UtmTemplateConnection, error)
-	Tags(ctx context.Context, obj *workspace.Membership, first *int, after *string, prefix *string) (*TagConnection, error)
+	Folders(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*Connection[*folder.Folder], error)
+	Tasks(ctx context.Context, obj *workspace.Membership, first *int, after *string, filter *task.Filter) (*Connection[*task.Task], error)
+	UtmTemplates(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*Connection[*folder.Template], error)
+	Tags(ctx context.Context, obj *workspace.Membership, first *int, after *string, prefix *string) (*Connection[*linklist.Tag], error)
 }
 type WorkspaceArchiveResolver interface {
 	URL(ctx context.Context, obj *archive.Report) (*string, error)
@@ -18457,7 +18457,7 @@ func (ec *executionContext) fieldContext_ApiKey_revokedAt(_ context.Context, fie
 	return graphql.NewScalarFieldContext("ApiKey", field, false, false, "Time")
 }
 
-func (ec *executionContext) _ApiKeyConnection_edges(ctx context.Context, field graphql.CollectedField, obj *APIKeyConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKeyConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*apikey.Key]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -18466,11 +18466,11 @@ func (ec *executionContext) _ApiKeyConnection_edges(ctx context.Context, field g
 			return ec.fieldContext_ApiKeyConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*APIKeyEdge) graphql.Marshaler {
-			return ec.marshalNApiKeyEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAPIKeyEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*apikey.Key]) graphql.Marshaler {
+			return ec.marshalNApiKeyEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -18480,7 +18480,7 @@ func (ec *executionContext) fieldContext_ApiKeyConnection_edges(_ context.Contex
 	fc = &graphql.FieldContext{
 		Object:     "ApiKeyConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ApiKeyEdge(ctx, field)
@@ -18489,7 +18489,7 @@ func (ec *executionContext) fieldContext_ApiKeyConnection_edges(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _ApiKeyConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *APIKeyConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKeyConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*apikey.Key]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -18498,7 +18498,7 @@ func (ec *executionContext) _ApiKeyConnection_nodes(ctx context.Context, field g
 			return ec.fieldContext_ApiKeyConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*apikey.Key) graphql.Marshaler {
@@ -18512,7 +18512,7 @@ func (ec *executionContext) fieldContext_ApiKeyConnection_nodes(_ context.Contex
 	fc = &graphql.FieldContext{
 		Object:     "ApiKeyConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ApiKey(ctx, field)
@@ -18521,7 +18521,7 @@ func (ec *executionContext) fieldContext_ApiKeyConnection_nodes(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _ApiKeyConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *APIKeyConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKeyConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*apikey.Key]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -18530,7 +18530,7 @@ func (ec *executionContext) _ApiKeyConnection_pageInfo(ctx context.Context, fiel
 			return ec.fieldContext_ApiKeyConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -18544,7 +18544,7 @@ func (ec *executionContext) fieldContext_ApiKeyConnection_pageInfo(_ context.Con
 	fc = &graphql.FieldContext{
 		Object:     "ApiKeyConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -18553,7 +18553,7 @@ func (ec *executionContext) fieldContext_ApiKeyConnection_pageInfo(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _ApiKeyEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *APIKeyEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKeyEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*apikey.Key]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -18576,7 +18576,7 @@ func (ec *executionContext) fieldContext_ApiKeyEdge_cursor(_ context.Context, fi
 	return graphql.NewScalarFieldContext("ApiKeyEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _ApiKeyEdge_node(ctx context.Context, field graphql.CollectedField, obj *APIKeyEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKeyEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*apikey.Key]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -19681,7 +19681,7 @@ func (ec *executionContext) fieldContext_Click_qrSource(_ context.Context, field
 	return graphql.NewScalarFieldContext("Click", field, false, false, "String")
 }
 
-func (ec *executionContext) _ClickConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ClickConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ClickConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*Click]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -19690,11 +19690,11 @@ func (ec *executionContext) _ClickConnection_edges(ctx context.Context, field gr
 			return ec.fieldContext_ClickConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*ClickEdge) graphql.Marshaler {
-			return ec.marshalNClickEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*Click]) graphql.Marshaler {
+			return ec.marshalNClickEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -19704,7 +19704,7 @@ func (ec *executionContext) fieldContext_ClickConnection_edges(_ context.Context
 	fc = &graphql.FieldContext{
 		Object:     "ClickConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ClickEdge(ctx, field)
@@ -19713,7 +19713,7 @@ func (ec *executionContext) fieldContext_ClickConnection_edges(_ context.Context
 	return fc, nil
 }
 
-func (ec *executionContext) _ClickConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *ClickConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ClickConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*Click]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -19722,7 +19722,7 @@ func (ec *executionContext) _ClickConnection_nodes(ctx context.Context, field gr
 			return ec.fieldContext_ClickConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Click) graphql.Marshaler {
@@ -19736,7 +19736,7 @@ func (ec *executionContext) fieldContext_ClickConnection_nodes(_ context.Context
 	fc = &graphql.FieldContext{
 		Object:     "ClickConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Click(ctx, field)
@@ -19745,7 +19745,7 @@ func (ec *executionContext) fieldContext_ClickConnection_nodes(_ context.Context
 	return fc, nil
 }
 
-func (ec *executionContext) _ClickConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *ClickConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ClickConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*Click]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -19754,7 +19754,7 @@ func (ec *executionContext) _ClickConnection_pageInfo(ctx context.Context, field
 			return ec.fieldContext_ClickConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -19768,7 +19768,7 @@ func (ec *executionContext) fieldContext_ClickConnection_pageInfo(_ context.Cont
 	fc = &graphql.FieldContext{
 		Object:     "ClickConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -19777,7 +19777,7 @@ func (ec *executionContext) fieldContext_ClickConnection_pageInfo(_ context.Cont
 	return fc, nil
 }
 
-func (ec *executionContext) _ClickEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ClickEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _ClickEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*Click]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -19800,7 +19800,7 @@ func (ec *executionContext) fieldContext_ClickEdge_cursor(_ context.Context, fie
 	return graphql.NewScalarFieldContext("ClickEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _ClickEdge_node(ctx context.Context, field graphql.CollectedField, obj *ClickEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _ClickEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*Click]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -22001,7 +22001,7 @@ func (ec *executionContext) fieldContext_Domain_assetLinks(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Domain", field, false, false, "String")
 }
 
-func (ec *executionContext) _DomainConnection_edges(ctx context.Context, field graphql.CollectedField, obj *DomainConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _DomainConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*domain.Domain]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -22010,11 +22010,11 @@ func (ec *executionContext) _DomainConnection_edges(ctx context.Context, field g
 			return ec.fieldContext_DomainConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*DomainEdge) graphql.Marshaler {
-			return ec.marshalNDomainEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDomainEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*domain.Domain]) graphql.Marshaler {
+			return ec.marshalNDomainEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -22024,7 +22024,7 @@ func (ec *executionContext) fieldContext_DomainConnection_edges(_ context.Contex
 	fc = &graphql.FieldContext{
 		Object:     "DomainConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_DomainEdge(ctx, field)
@@ -22033,7 +22033,7 @@ func (ec *executionContext) fieldContext_DomainConnection_edges(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _DomainConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *DomainConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _DomainConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*domain.Domain]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -22042,7 +22042,7 @@ func (ec *executionContext) _DomainConnection_nodes(ctx context.Context, field g
 			return ec.fieldContext_DomainConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*domain.Domain) graphql.Marshaler {
@@ -22056,7 +22056,7 @@ func (ec *executionContext) fieldContext_DomainConnection_nodes(_ context.Contex
 	fc = &graphql.FieldContext{
 		Object:     "DomainConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Domain(ctx, field)
@@ -22065,7 +22065,7 @@ func (ec *executionContext) fieldContext_DomainConnection_nodes(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _DomainConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *DomainConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _DomainConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*domain.Domain]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -22074,7 +22074,7 @@ func (ec *executionContext) _DomainConnection_pageInfo(ctx context.Context, fiel
 			return ec.fieldContext_DomainConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -22088,7 +22088,7 @@ func (ec *executionContext) fieldContext_DomainConnection_pageInfo(_ context.Con
 	fc = &graphql.FieldContext{
 		Object:     "DomainConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -22097,7 +22097,7 @@ func (ec *executionContext) fieldContext_DomainConnection_pageInfo(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _DomainEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *DomainEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _DomainEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*domain.Domain]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -22120,7 +22120,7 @@ func (ec *executionContext) fieldContext_DomainEdge_cursor(_ context.Context, fi
 	return graphql.NewScalarFieldContext("DomainEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _DomainEdge_node(ctx context.Context, field graphql.CollectedField, obj *DomainEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _DomainEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*domain.Domain]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -22611,11 +22611,11 @@ func (ec *executionContext) _EventConnection_edges(ctx context.Context, field gr
 			return ec.fieldContext_EventConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*EventEdge) graphql.Marshaler {
-			return ec.marshalNEventEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*workspace.LoggedEvent]) graphql.Marshaler {
+			return ec.marshalNEventEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -22625,7 +22625,7 @@ func (ec *executionContext) fieldContext_EventConnection_edges(_ context.Context
 	fc = &graphql.FieldContext{
 		Object:     "EventConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_EventEdge(ctx, field)
@@ -22643,7 +22643,7 @@ func (ec *executionContext) _EventConnection_nodes(ctx context.Context, field gr
 			return ec.fieldContext_EventConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.LoggedEvent) graphql.Marshaler {
@@ -22657,7 +22657,7 @@ func (ec *executionContext) fieldContext_EventConnection_nodes(_ context.Context
 	fc = &graphql.FieldContext{
 		Object:     "EventConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Event(ctx, field)
@@ -22675,7 +22675,7 @@ func (ec *executionContext) _EventConnection_pageInfo(ctx context.Context, field
 			return ec.fieldContext_EventConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -22689,7 +22689,7 @@ func (ec *executionContext) fieldContext_EventConnection_pageInfo(_ context.Cont
 	fc = &graphql.FieldContext{
 		Object:     "EventConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -22721,7 +22721,7 @@ func (ec *executionContext) fieldContext_EventConnection_head(_ context.Context,
 	return graphql.NewScalarFieldContext("EventConnection", field, false, false, "ID")
 }
 
-func (ec *executionContext) _EventEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *EventEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _EventEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*workspace.LoggedEvent]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -22744,7 +22744,7 @@ func (ec *executionContext) fieldContext_EventEdge_cursor(_ context.Context, fie
 	return graphql.NewScalarFieldContext("EventEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _EventEdge_node(ctx context.Context, field graphql.CollectedField, obj *EventEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _EventEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*workspace.LoggedEvent]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -23345,7 +23345,7 @@ func (ec *executionContext) fieldContext_Folder_createdAt(_ context.Context, fie
 	return graphql.NewScalarFieldContext("Folder", field, false, false, "Time")
 }
 
-func (ec *executionContext) _FolderConnection_edges(ctx context.Context, field graphql.CollectedField, obj *FolderConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _FolderConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*folder.Folder]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -23354,11 +23354,11 @@ func (ec *executionContext) _FolderConnection_edges(ctx context.Context, field g
 			return ec.fieldContext_FolderConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*FolderEdge) graphql.Marshaler {
-			return ec.marshalNFolderEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*folder.Folder]) graphql.Marshaler {
+			return ec.marshalNFolderEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -23368,7 +23368,7 @@ func (ec *executionContext) fieldContext_FolderConnection_edges(_ context.Contex
 	fc = &graphql.FieldContext{
 		Object:     "FolderConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_FolderEdge(ctx, field)
@@ -23377,7 +23377,7 @@ func (ec *executionContext) fieldContext_FolderConnection_edges(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _FolderConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *FolderConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _FolderConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*folder.Folder]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -23386,7 +23386,7 @@ func (ec *executionContext) _FolderConnection_nodes(ctx context.Context, field g
 			return ec.fieldContext_FolderConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
@@ -23400,7 +23400,7 @@ func (ec *executionContext) fieldContext_FolderConnection_nodes(_ context.Contex
 	fc = &graphql.FieldContext{
 		Object:     "FolderConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Folder(ctx, field)
@@ -23409,7 +23409,7 @@ func (ec *executionContext) fieldContext_FolderConnection_nodes(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _FolderConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *FolderConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _FolderConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*folder.Folder]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -23418,7 +23418,7 @@ func (ec *executionContext) _FolderConnection_pageInfo(ctx context.Context, fiel
 			return ec.fieldContext_FolderConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -23432,7 +23432,7 @@ func (ec *executionContext) fieldContext_FolderConnection_pageInfo(_ context.Con
 	fc = &graphql.FieldContext{
 		Object:     "FolderConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -23441,7 +23441,7 @@ func (ec *executionContext) fieldContext_FolderConnection_pageInfo(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _FolderEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *FolderEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _FolderEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*folder.Folder]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -23464,7 +23464,7 @@ func (ec *executionContext) fieldContext_FolderEdge_cursor(_ context.Context, fi
 	return graphql.NewScalarFieldContext("FolderEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _FolderEdge_node(ctx context.Context, field graphql.CollectedField, obj *FolderEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _FolderEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*folder.Folder]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -24028,8 +24028,8 @@ func (ec *executionContext) _ImportReport_rows(ctx context.Context, field graphq
 			return ec.Resolvers.ImportReport().Rows(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["outcomes"].([]importer.Outcome), fc.Args["lossesOnly"].(*bool))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *ImportRowConnection) graphql.Marshaler {
-			return ec.marshalNImportRowConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportRowConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*importer.Row]) graphql.Marshaler {
+			return ec.marshalNImportRowConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -24270,7 +24270,7 @@ func (ec *executionContext) fieldContext_ImportRow_errors(_ context.Context, fie
 	return fc, nil
 }
 
-func (ec *executionContext) _ImportRowConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ImportRowConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ImportRowConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*importer.Row]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -24279,11 +24279,11 @@ func (ec *executionContext) _ImportRowConnection_edges(ctx context.Context, fiel
 			return ec.fieldContext_ImportRowConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*ImportRowEdge) graphql.Marshaler {
-			return ec.marshalNImportRowEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportRowEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*importer.Row]) graphql.Marshaler {
+			return ec.marshalNImportRowEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -24293,7 +24293,7 @@ func (ec *executionContext) fieldContext_ImportRowConnection_edges(_ context.Con
 	fc = &graphql.FieldContext{
 		Object:     "ImportRowConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ImportRowEdge(ctx, field)
@@ -24302,7 +24302,7 @@ func (ec *executionContext) fieldContext_ImportRowConnection_edges(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _ImportRowConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *ImportRowConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ImportRowConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*importer.Row]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -24311,7 +24311,7 @@ func (ec *executionContext) _ImportRowConnection_nodes(ctx context.Context, fiel
 			return ec.fieldContext_ImportRowConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*importer.Row) graphql.Marshaler {
@@ -24325,7 +24325,7 @@ func (ec *executionContext) fieldContext_ImportRowConnection_nodes(_ context.Con
 	fc = &graphql.FieldContext{
 		Object:     "ImportRowConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ImportRow(ctx, field)
@@ -24334,7 +24334,7 @@ func (ec *executionContext) fieldContext_ImportRowConnection_nodes(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _ImportRowConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *ImportRowConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ImportRowConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*importer.Row]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -24343,7 +24343,7 @@ func (ec *executionContext) _ImportRowConnection_pageInfo(ctx context.Context, f
 			return ec.fieldContext_ImportRowConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -24357,7 +24357,7 @@ func (ec *executionContext) fieldContext_ImportRowConnection_pageInfo(_ context.
 	fc = &graphql.FieldContext{
 		Object:     "ImportRowConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -24366,7 +24366,7 @@ func (ec *executionContext) fieldContext_ImportRowConnection_pageInfo(_ context.
 	return fc, nil
 }
 
-func (ec *executionContext) _ImportRowEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ImportRowEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _ImportRowEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*importer.Row]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -24389,7 +24389,7 @@ func (ec *executionContext) fieldContext_ImportRowEdge_cursor(_ context.Context,
 	return graphql.NewScalarFieldContext("ImportRowEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _ImportRowEdge_node(ctx context.Context, field graphql.CollectedField, obj *ImportRowEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _ImportRowEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*importer.Row]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -24568,7 +24568,7 @@ func (ec *executionContext) fieldContext_Invitation_expiresAt(_ context.Context,
 	return graphql.NewScalarFieldContext("Invitation", field, false, false, "Time")
 }
 
-func (ec *executionContext) _InvitationConnection_edges(ctx context.Context, field graphql.CollectedField, obj *InvitationConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _InvitationConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*workspace.Invitation]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -24577,11 +24577,11 @@ func (ec *executionContext) _InvitationConnection_edges(ctx context.Context, fie
 			return ec.fieldContext_InvitationConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*InvitationEdge) graphql.Marshaler {
-			return ec.marshalNInvitationEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInvitationEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*workspace.Invitation]) graphql.Marshaler {
+			return ec.marshalNInvitationEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -24591,7 +24591,7 @@ func (ec *executionContext) fieldContext_InvitationConnection_edges(_ context.Co
 	fc = &graphql.FieldContext{
 		Object:     "InvitationConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_InvitationEdge(ctx, field)
@@ -24600,7 +24600,7 @@ func (ec *executionContext) fieldContext_InvitationConnection_edges(_ context.Co
 	return fc, nil
 }
 
-func (ec *executionContext) _InvitationConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *InvitationConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _InvitationConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*workspace.Invitation]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -24609,7 +24609,7 @@ func (ec *executionContext) _InvitationConnection_nodes(ctx context.Context, fie
 			return ec.fieldContext_InvitationConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.Invitation) graphql.Marshaler {
@@ -24623,7 +24623,7 @@ func (ec *executionContext) fieldContext_InvitationConnection_nodes(_ context.Co
 	fc = &graphql.FieldContext{
 		Object:     "InvitationConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Invitation(ctx, field)
@@ -24632,7 +24632,7 @@ func (ec *executionContext) fieldContext_InvitationConnection_nodes(_ context.Co
 	return fc, nil
 }
 
-func (ec *executionContext) _InvitationConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *InvitationConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _InvitationConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*workspace.Invitation]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -24641,7 +24641,7 @@ func (ec *executionContext) _InvitationConnection_pageInfo(ctx context.Context, 
 			return ec.fieldContext_InvitationConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -24655,7 +24655,7 @@ func (ec *executionContext) fieldContext_InvitationConnection_pageInfo(_ context
 	fc = &graphql.FieldContext{
 		Object:     "InvitationConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -24664,7 +24664,7 @@ func (ec *executionContext) fieldContext_InvitationConnection_pageInfo(_ context
 	return fc, nil
 }
 
-func (ec *executionContext) _InvitationEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *InvitationEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _InvitationEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*workspace.Invitation]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -24687,7 +24687,7 @@ func (ec *executionContext) fieldContext_InvitationEdge_cursor(_ context.Context
 	return graphql.NewScalarFieldContext("InvitationEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _InvitationEdge_node(ctx context.Context, field graphql.CollectedField, obj *InvitationEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _InvitationEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*workspace.Invitation]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -25765,8 +25765,8 @@ func (ec *executionContext) _Link_versions(ctx context.Context, field graphql.Co
 			return ec.Resolvers.Link().Versions(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *LinkVersionConnection) graphql.Marshaler {
-			return ec.marshalNLinkVersionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*link.Version]) graphql.Marshaler {
+			return ec.marshalNLinkVersionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -25929,8 +25929,8 @@ func (ec *executionContext) _Link_clicks(ctx context.Context, field graphql.Coll
 			return ec.Resolvers.Link().Clicks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["range"].(*clickstore.Range), fc.Args["filter"].(*ClickFilter))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *ClickConnection) graphql.Marshaler {
-			return ec.marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Click]) graphql.Marshaler {
+			return ec.marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -26160,11 +26160,11 @@ func (ec *executionContext) _LinkConnection_edges(ctx context.Context, field gra
 			return ec.fieldContext_LinkConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*LinkEdge) graphql.Marshaler {
-			return ec.marshalNLinkEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*link.Link]) graphql.Marshaler {
+			return ec.marshalNLinkEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -26174,7 +26174,7 @@ func (ec *executionContext) fieldContext_LinkConnection_edges(_ context.Context,
 	fc = &graphql.FieldContext{
 		Object:     "LinkConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_LinkEdge(ctx, field)
@@ -26192,7 +26192,7 @@ func (ec *executionContext) _LinkConnection_nodes(ctx context.Context, field gra
 			return ec.fieldContext_LinkConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*link.Link) graphql.Marshaler {
@@ -26206,7 +26206,7 @@ func (ec *executionContext) fieldContext_LinkConnection_nodes(_ context.Context,
 	fc = &graphql.FieldContext{
 		Object:     "LinkConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Link(ctx, field)
@@ -26224,7 +26224,7 @@ func (ec *executionContext) _LinkConnection_pageInfo(ctx context.Context, field 
 			return ec.fieldContext_LinkConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -26238,7 +26238,7 @@ func (ec *executionContext) fieldContext_LinkConnection_pageInfo(_ context.Conte
 	fc = &graphql.FieldContext{
 		Object:     "LinkConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -26270,7 +26270,7 @@ func (ec *executionContext) fieldContext_LinkConnection_totalCount(_ context.Con
 	return graphql.NewScalarFieldContext("LinkConnection", field, false, false, "Int64")
 }
 
-func (ec *executionContext) _LinkEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *LinkEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*link.Link]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -26293,7 +26293,7 @@ func (ec *executionContext) fieldContext_LinkEdge_cursor(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("LinkEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _LinkEdge_node(ctx context.Context, field graphql.CollectedField, obj *LinkEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*link.Link]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -27537,7 +27537,7 @@ func (ec *executionContext) fieldContext_LinkVersion_disabled(_ context.Context,
 	return graphql.NewScalarFieldContext("LinkVersion", field, false, false, "Boolean")
 }
 
-func (ec *executionContext) _LinkVersionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *LinkVersionConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkVersionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*link.Version]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -27546,11 +27546,11 @@ func (ec *executionContext) _LinkVersionConnection_edges(ctx context.Context, fi
 			return ec.fieldContext_LinkVersionConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*LinkVersionEdge) graphql.Marshaler {
-			return ec.marshalNLinkVersionEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*link.Version]) graphql.Marshaler {
+			return ec.marshalNLinkVersionEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -27560,7 +27560,7 @@ func (ec *executionContext) fieldContext_LinkVersionConnection_edges(_ context.C
 	fc = &graphql.FieldContext{
 		Object:     "LinkVersionConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_LinkVersionEdge(ctx, field)
@@ -27569,7 +27569,7 @@ func (ec *executionContext) fieldContext_LinkVersionConnection_edges(_ context.C
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkVersionConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *LinkVersionConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkVersionConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*link.Version]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -27578,7 +27578,7 @@ func (ec *executionContext) _LinkVersionConnection_nodes(ctx context.Context, fi
 			return ec.fieldContext_LinkVersionConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*link.Version) graphql.Marshaler {
@@ -27592,7 +27592,7 @@ func (ec *executionContext) fieldContext_LinkVersionConnection_nodes(_ context.C
 	fc = &graphql.FieldContext{
 		Object:     "LinkVersionConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_LinkVersion(ctx, field)
@@ -27601,7 +27601,7 @@ func (ec *executionContext) fieldContext_LinkVersionConnection_nodes(_ context.C
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkVersionConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *LinkVersionConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkVersionConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*link.Version]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -27610,7 +27610,7 @@ func (ec *executionContext) _LinkVersionConnection_pageInfo(ctx context.Context,
 			return ec.fieldContext_LinkVersionConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -27624,7 +27624,7 @@ func (ec *executionContext) fieldContext_LinkVersionConnection_pageInfo(_ contex
 	fc = &graphql.FieldContext{
 		Object:     "LinkVersionConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -27633,7 +27633,7 @@ func (ec *executionContext) fieldContext_LinkVersionConnection_pageInfo(_ contex
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkVersionEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *LinkVersionEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkVersionEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*link.Version]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -27656,7 +27656,7 @@ func (ec *executionContext) fieldContext_LinkVersionEdge_cursor(_ context.Contex
 	return graphql.NewScalarFieldContext("LinkVersionEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _LinkVersionEdge_node(ctx context.Context, field graphql.CollectedField, obj *LinkVersionEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkVersionEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*link.Version]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -28248,7 +28248,7 @@ func (ec *executionContext) fieldContext_Member_joinedAt(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Member", field, false, false, "Time")
 }
 
-func (ec *executionContext) _MemberConnection_edges(ctx context.Context, field graphql.CollectedField, obj *MemberConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _MemberConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*workspace.Member]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -28257,11 +28257,11 @@ func (ec *executionContext) _MemberConnection_edges(ctx context.Context, field g
 			return ec.fieldContext_MemberConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*MemberEdge) graphql.Marshaler {
-			return ec.marshalNMemberEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐMemberEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*workspace.Member]) graphql.Marshaler {
+			return ec.marshalNMemberEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -28271,7 +28271,7 @@ func (ec *executionContext) fieldContext_MemberConnection_edges(_ context.Contex
 	fc = &graphql.FieldContext{
 		Object:     "MemberConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_MemberEdge(ctx, field)
@@ -28280,7 +28280,7 @@ func (ec *executionContext) fieldContext_MemberConnection_edges(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _MemberConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *MemberConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _MemberConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*workspace.Member]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -28289,7 +28289,7 @@ func (ec *executionContext) _MemberConnection_nodes(ctx context.Context, field g
 			return ec.fieldContext_MemberConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.Member) graphql.Marshaler {
@@ -28303,7 +28303,7 @@ func (ec *executionContext) fieldContext_MemberConnection_nodes(_ context.Contex
 	fc = &graphql.FieldContext{
 		Object:     "MemberConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Member(ctx, field)
@@ -28312,7 +28312,7 @@ func (ec *executionContext) fieldContext_MemberConnection_nodes(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _MemberConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *MemberConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _MemberConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*workspace.Member]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -28321,7 +28321,7 @@ func (ec *executionContext) _MemberConnection_pageInfo(ctx context.Context, fiel
 			return ec.fieldContext_MemberConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -28335,7 +28335,7 @@ func (ec *executionContext) fieldContext_MemberConnection_pageInfo(_ context.Con
 	fc = &graphql.FieldContext{
 		Object:     "MemberConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -28344,7 +28344,7 @@ func (ec *executionContext) fieldContext_MemberConnection_pageInfo(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _MemberEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *MemberEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _MemberEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*workspace.Member]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -28367,7 +28367,7 @@ func (ec *executionContext) fieldContext_MemberEdge_cursor(_ context.Context, fi
 	return graphql.NewScalarFieldContext("MemberEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _MemberEdge_node(ctx context.Context, field graphql.CollectedField, obj *MemberEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _MemberEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*workspace.Member]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -31988,7 +31988,7 @@ func (ec *executionContext) fieldContext_ParityDifference_checkedAt(_ context.Co
 	return graphql.NewScalarFieldContext("ParityDifference", field, false, false, "Time")
 }
 
-func (ec *executionContext) _ParityDifferenceConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ParityDifferenceConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ParityDifferenceConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*parity.Row]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -31997,11 +31997,11 @@ func (ec *executionContext) _ParityDifferenceConnection_edges(ctx context.Contex
 			return ec.fieldContext_ParityDifferenceConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*ParityDifferenceEdge) graphql.Marshaler {
-			return ec.marshalNParityDifferenceEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐParityDifferenceEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*parity.Row]) graphql.Marshaler {
+			return ec.marshalNParityDifferenceEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -32011,7 +32011,7 @@ func (ec *executionContext) fieldContext_ParityDifferenceConnection_edges(_ cont
 	fc = &graphql.FieldContext{
 		Object:     "ParityDifferenceConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ParityDifferenceEdge(ctx, field)
@@ -32020,7 +32020,7 @@ func (ec *executionContext) fieldContext_ParityDifferenceConnection_edges(_ cont
 	return fc, nil
 }
 
-func (ec *executionContext) _ParityDifferenceConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *ParityDifferenceConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ParityDifferenceConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*parity.Row]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -32029,7 +32029,7 @@ func (ec *executionContext) _ParityDifferenceConnection_nodes(ctx context.Contex
 			return ec.fieldContext_ParityDifferenceConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*parity.Row) graphql.Marshaler {
@@ -32043,7 +32043,7 @@ func (ec *executionContext) fieldContext_ParityDifferenceConnection_nodes(_ cont
 	fc = &graphql.FieldContext{
 		Object:     "ParityDifferenceConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ParityDifference(ctx, field)
@@ -32052,7 +32052,7 @@ func (ec *executionContext) fieldContext_ParityDifferenceConnection_nodes(_ cont
 	return fc, nil
 }
 
-func (ec *executionContext) _ParityDifferenceConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *ParityDifferenceConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ParityDifferenceConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*parity.Row]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -32061,7 +32061,7 @@ func (ec *executionContext) _ParityDifferenceConnection_pageInfo(ctx context.Con
 			return ec.fieldContext_ParityDifferenceConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -32075,7 +32075,7 @@ func (ec *executionContext) fieldContext_ParityDifferenceConnection_pageInfo(_ c
 	fc = &graphql.FieldContext{
 		Object:     "ParityDifferenceConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -32084,7 +32084,7 @@ func (ec *executionContext) fieldContext_ParityDifferenceConnection_pageInfo(_ c
 	return fc, nil
 }
 
-func (ec *executionContext) _ParityDifferenceEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ParityDifferenceEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _ParityDifferenceEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*parity.Row]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -32107,7 +32107,7 @@ func (ec *executionContext) fieldContext_ParityDifferenceEdge_cursor(_ context.C
 	return graphql.NewScalarFieldContext("ParityDifferenceEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _ParityDifferenceEdge_node(ctx context.Context, field graphql.CollectedField, obj *ParityDifferenceEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _ParityDifferenceEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*parity.Row]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -32184,8 +32184,8 @@ func (ec *executionContext) _ParityReport_differences(ctx context.Context, field
 			return ec.Resolvers.ParityReport().Differences(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["verdicts"].([]parity.Verdict))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *ParityDifferenceConnection) graphql.Marshaler {
-			return ec.marshalNParityDifferenceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐParityDifferenceConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*parity.Row]) graphql.Marshaler {
+			return ec.marshalNParityDifferenceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -36315,7 +36315,7 @@ func (ec *executionContext) fieldContext_Session_isCurrent(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Session", field, true, true, "Boolean")
 }
 
-func (ec *executionContext) _SessionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *SessionConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _SessionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*account.Session]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -36324,11 +36324,11 @@ func (ec *executionContext) _SessionConnection_edges(ctx context.Context, field 
 			return ec.fieldContext_SessionConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*SessionEdge) graphql.Marshaler {
-			return ec.marshalNSessionEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSessionEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*account.Session]) graphql.Marshaler {
+			return ec.marshalNSessionEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -36338,7 +36338,7 @@ func (ec *executionContext) fieldContext_SessionConnection_edges(_ context.Conte
 	fc = &graphql.FieldContext{
 		Object:     "SessionConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_SessionEdge(ctx, field)
@@ -36347,7 +36347,7 @@ func (ec *executionContext) fieldContext_SessionConnection_edges(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _SessionConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *SessionConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _SessionConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*account.Session]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -36356,7 +36356,7 @@ func (ec *executionContext) _SessionConnection_nodes(ctx context.Context, field 
 			return ec.fieldContext_SessionConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*account.Session) graphql.Marshaler {
@@ -36370,7 +36370,7 @@ func (ec *executionContext) fieldContext_SessionConnection_nodes(_ context.Conte
 	fc = &graphql.FieldContext{
 		Object:     "SessionConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Session(ctx, field)
@@ -36379,7 +36379,7 @@ func (ec *executionContext) fieldContext_SessionConnection_nodes(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _SessionConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *SessionConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _SessionConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*account.Session]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -36388,7 +36388,7 @@ func (ec *executionContext) _SessionConnection_pageInfo(ctx context.Context, fie
 			return ec.fieldContext_SessionConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -36402,7 +36402,7 @@ func (ec *executionContext) fieldContext_SessionConnection_pageInfo(_ context.Co
 	fc = &graphql.FieldContext{
 		Object:     "SessionConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -36411,7 +36411,7 @@ func (ec *executionContext) fieldContext_SessionConnection_pageInfo(_ context.Co
 	return fc, nil
 }
 
-func (ec *executionContext) _SessionEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *SessionEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _SessionEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*account.Session]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -36434,7 +36434,7 @@ func (ec *executionContext) fieldContext_SessionEdge_cursor(_ context.Context, f
 	return graphql.NewScalarFieldContext("SessionEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _SessionEdge_node(ctx context.Context, field graphql.CollectedField, obj *SessionEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _SessionEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*account.Session]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -37322,7 +37322,7 @@ func (ec *executionContext) fieldContext_Tag_linkCount(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Tag", field, false, false, "Int64")
 }
 
-func (ec *executionContext) _TagConnection_edges(ctx context.Context, field graphql.CollectedField, obj *TagConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _TagConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*linklist.Tag]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -37331,11 +37331,11 @@ func (ec *executionContext) _TagConnection_edges(ctx context.Context, field grap
 			return ec.fieldContext_TagConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*TagEdge) graphql.Marshaler {
-			return ec.marshalNTagEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTagEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*linklist.Tag]) graphql.Marshaler {
+			return ec.marshalNTagEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -37345,7 +37345,7 @@ func (ec *executionContext) fieldContext_TagConnection_edges(_ context.Context, 
 	fc = &graphql.FieldContext{
 		Object:     "TagConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_TagEdge(ctx, field)
@@ -37354,7 +37354,7 @@ func (ec *executionContext) fieldContext_TagConnection_edges(_ context.Context, 
 	return fc, nil
 }
 
-func (ec *executionContext) _TagConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *TagConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _TagConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*linklist.Tag]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -37363,7 +37363,7 @@ func (ec *executionContext) _TagConnection_nodes(ctx context.Context, field grap
 			return ec.fieldContext_TagConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*linklist.Tag) graphql.Marshaler {
@@ -37377,7 +37377,7 @@ func (ec *executionContext) fieldContext_TagConnection_nodes(_ context.Context, 
 	fc = &graphql.FieldContext{
 		Object:     "TagConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Tag(ctx, field)
@@ -37386,7 +37386,7 @@ func (ec *executionContext) fieldContext_TagConnection_nodes(_ context.Context, 
 	return fc, nil
 }
 
-func (ec *executionContext) _TagConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *TagConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _TagConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*linklist.Tag]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -37395,7 +37395,7 @@ func (ec *executionContext) _TagConnection_pageInfo(ctx context.Context, field g
 			return ec.fieldContext_TagConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -37409,7 +37409,7 @@ func (ec *executionContext) fieldContext_TagConnection_pageInfo(_ context.Contex
 	fc = &graphql.FieldContext{
 		Object:     "TagConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -37418,7 +37418,7 @@ func (ec *executionContext) fieldContext_TagConnection_pageInfo(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _TagEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *TagEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _TagEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*linklist.Tag]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -37441,7 +37441,7 @@ func (ec *executionContext) fieldContext_TagEdge_cursor(_ context.Context, field
 	return graphql.NewScalarFieldContext("TagEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _TagEdge_node(ctx context.Context, field graphql.CollectedField, obj *TagEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _TagEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*linklist.Tag]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -37767,7 +37767,7 @@ func (ec *executionContext) fieldContext_Task_report(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("Task", field, true, true, "TaskReport")
 }
 
-func (ec *executionContext) _TaskConnection_edges(ctx context.Context, field graphql.CollectedField, obj *TaskConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _TaskConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*task.Task]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -37776,11 +37776,11 @@ func (ec *executionContext) _TaskConnection_edges(ctx context.Context, field gra
 			return ec.fieldContext_TaskConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*TaskEdge) graphql.Marshaler {
-			return ec.marshalNTaskEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*task.Task]) graphql.Marshaler {
+			return ec.marshalNTaskEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -37790,7 +37790,7 @@ func (ec *executionContext) fieldContext_TaskConnection_edges(_ context.Context,
 	fc = &graphql.FieldContext{
 		Object:     "TaskConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_TaskEdge(ctx, field)
@@ -37799,7 +37799,7 @@ func (ec *executionContext) fieldContext_TaskConnection_edges(_ context.Context,
 	return fc, nil
 }
 
-func (ec *executionContext) _TaskConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *TaskConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _TaskConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*task.Task]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -37808,7 +37808,7 @@ func (ec *executionContext) _TaskConnection_nodes(ctx context.Context, field gra
 			return ec.fieldContext_TaskConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*task.Task) graphql.Marshaler {
@@ -37822,7 +37822,7 @@ func (ec *executionContext) fieldContext_TaskConnection_nodes(_ context.Context,
 	fc = &graphql.FieldContext{
 		Object:     "TaskConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Task(ctx, field)
@@ -37831,7 +37831,7 @@ func (ec *executionContext) fieldContext_TaskConnection_nodes(_ context.Context,
 	return fc, nil
 }
 
-func (ec *executionContext) _TaskConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *TaskConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _TaskConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*task.Task]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -37840,7 +37840,7 @@ func (ec *executionContext) _TaskConnection_pageInfo(ctx context.Context, field 
 			return ec.fieldContext_TaskConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -37854,7 +37854,7 @@ func (ec *executionContext) fieldContext_TaskConnection_pageInfo(_ context.Conte
 	fc = &graphql.FieldContext{
 		Object:     "TaskConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -37863,7 +37863,7 @@ func (ec *executionContext) fieldContext_TaskConnection_pageInfo(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _TaskEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *TaskEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _TaskEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*task.Task]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -37886,7 +37886,7 @@ func (ec *executionContext) fieldContext_TaskEdge_cursor(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("TaskEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _TaskEdge_node(ctx context.Context, field graphql.CollectedField, obj *TaskEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _TaskEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*task.Task]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -39149,8 +39149,8 @@ func (ec *executionContext) _User_workspaces(ctx context.Context, field graphql.
 			return ec.Resolvers.User().Workspaces(ctx, obj, fc.Args["deleted"].(*bool), fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *WorkspaceConnection) graphql.Marshaler {
-			return ec.marshalNWorkspaceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[workspace.Membership]) graphql.Marshaler {
+			return ec.marshalNWorkspaceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -39193,8 +39193,8 @@ func (ec *executionContext) _User_sessions(ctx context.Context, field graphql.Co
 			return ec.Resolvers.User().Sessions(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *SessionConnection) graphql.Marshaler {
-			return ec.marshalNSessionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSessionConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*account.Session]) graphql.Marshaler {
+			return ec.marshalNSessionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -39532,7 +39532,7 @@ func (ec *executionContext) fieldContext_UtmTemplate_updatedAt(_ context.Context
 	return graphql.NewScalarFieldContext("UtmTemplate", field, false, false, "Time")
 }
 
-func (ec *executionContext) _UtmTemplateConnection_edges(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _UtmTemplateConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*folder.Template]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -39541,11 +39541,11 @@ func (ec *executionContext) _UtmTemplateConnection_edges(ctx context.Context, fi
 			return ec.fieldContext_UtmTemplateConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*UtmTemplateEdge) graphql.Marshaler {
-			return ec.marshalNUtmTemplateEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*folder.Template]) graphql.Marshaler {
+			return ec.marshalNUtmTemplateEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -39555,7 +39555,7 @@ func (ec *executionContext) fieldContext_UtmTemplateConnection_edges(_ context.C
 	fc = &graphql.FieldContext{
 		Object:     "UtmTemplateConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_UtmTemplateEdge(ctx, field)
@@ -39564,7 +39564,7 @@ func (ec *executionContext) fieldContext_UtmTemplateConnection_edges(_ context.C
 	return fc, nil
 }
 
-func (ec *executionContext) _UtmTemplateConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _UtmTemplateConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*folder.Template]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -39573,7 +39573,7 @@ func (ec *executionContext) _UtmTemplateConnection_nodes(ctx context.Context, fi
 			return ec.fieldContext_UtmTemplateConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*folder.Template) graphql.Marshaler {
@@ -39587,7 +39587,7 @@ func (ec *executionContext) fieldContext_UtmTemplateConnection_nodes(_ context.C
 	fc = &graphql.FieldContext{
 		Object:     "UtmTemplateConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_UtmTemplate(ctx, field)
@@ -39596,7 +39596,7 @@ func (ec *executionContext) fieldContext_UtmTemplateConnection_nodes(_ context.C
 	return fc, nil
 }
 
-func (ec *executionContext) _UtmTemplateConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _UtmTemplateConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*folder.Template]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -39605,7 +39605,7 @@ func (ec *executionContext) _UtmTemplateConnection_pageInfo(ctx context.Context,
 			return ec.fieldContext_UtmTemplateConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -39619,7 +39619,7 @@ func (ec *executionContext) fieldContext_UtmTemplateConnection_pageInfo(_ contex
 	fc = &graphql.FieldContext{
 		Object:     "UtmTemplateConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -39628,7 +39628,7 @@ func (ec *executionContext) fieldContext_UtmTemplateConnection_pageInfo(_ contex
 	return fc, nil
 }
 
-func (ec *executionContext) _UtmTemplateEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _UtmTemplateEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*folder.Template]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -39651,7 +39651,7 @@ func (ec *executionContext) fieldContext_UtmTemplateEdge_cursor(_ context.Contex
 	return graphql.NewScalarFieldContext("UtmTemplateEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _UtmTemplateEdge_node(ctx context.Context, field graphql.CollectedField, obj *UtmTemplateEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _UtmTemplateEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*folder.Template]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -40794,8 +40794,8 @@ func (ec *executionContext) _Webhook_deliveries(ctx context.Context, field graph
 			return ec.Resolvers.Webhook().Deliveries(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["status"].([]webhook.DeliveryStatus))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *WebhookDeliveryConnection) graphql.Marshaler {
-			return ec.marshalNWebhookDeliveryConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookDeliveryConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*webhook.Delivery]) graphql.Marshaler {
+			return ec.marshalNWebhookDeliveryConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -40917,7 +40917,7 @@ func (ec *executionContext) fieldContext_WebhookAttempt_durationMs(_ context.Con
 	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, "Int")
 }
 
-func (ec *executionContext) _WebhookConnection_edges(ctx context.Context, field graphql.CollectedField, obj *WebhookConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _WebhookConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*webhook.Webhook]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -40926,11 +40926,11 @@ func (ec *executionContext) _WebhookConnection_edges(ctx context.Context, field 
 			return ec.fieldContext_WebhookConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*WebhookEdge) graphql.Marshaler {
-			return ec.marshalNWebhookEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*webhook.Webhook]) graphql.Marshaler {
+			return ec.marshalNWebhookEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -40940,7 +40940,7 @@ func (ec *executionContext) fieldContext_WebhookConnection_edges(_ context.Conte
 	fc = &graphql.FieldContext{
 		Object:     "WebhookConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_WebhookEdge(ctx, field)
@@ -40949,7 +40949,7 @@ func (ec *executionContext) fieldContext_WebhookConnection_edges(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _WebhookConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *WebhookConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _WebhookConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*webhook.Webhook]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -40958,7 +40958,7 @@ func (ec *executionContext) _WebhookConnection_nodes(ctx context.Context, field 
 			return ec.fieldContext_WebhookConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Webhook) graphql.Marshaler {
@@ -40972,7 +40972,7 @@ func (ec *executionContext) fieldContext_WebhookConnection_nodes(_ context.Conte
 	fc = &graphql.FieldContext{
 		Object:     "WebhookConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Webhook(ctx, field)
@@ -40981,7 +40981,7 @@ func (ec *executionContext) fieldContext_WebhookConnection_nodes(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _WebhookConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *WebhookConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _WebhookConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*webhook.Webhook]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -40990,7 +40990,7 @@ func (ec *executionContext) _WebhookConnection_pageInfo(ctx context.Context, fie
 			return ec.fieldContext_WebhookConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -41004,7 +41004,7 @@ func (ec *executionContext) fieldContext_WebhookConnection_pageInfo(_ context.Co
 	fc = &graphql.FieldContext{
 		Object:     "WebhookConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -41238,7 +41238,7 @@ func (ec *executionContext) fieldContext_WebhookDelivery_attempts(_ context.Cont
 	return fc, nil
 }
 
-func (ec *executionContext) _WebhookDeliveryConnection_edges(ctx context.Context, field graphql.CollectedField, obj *WebhookDeliveryConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _WebhookDeliveryConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*webhook.Delivery]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -41247,11 +41247,11 @@ func (ec *executionContext) _WebhookDeliveryConnection_edges(ctx context.Context
 			return ec.fieldContext_WebhookDeliveryConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*WebhookDeliveryEdge) graphql.Marshaler {
-			return ec.marshalNWebhookDeliveryEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookDeliveryEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[*webhook.Delivery]) graphql.Marshaler {
+			return ec.marshalNWebhookDeliveryEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -41261,7 +41261,7 @@ func (ec *executionContext) fieldContext_WebhookDeliveryConnection_edges(_ conte
 	fc = &graphql.FieldContext{
 		Object:     "WebhookDeliveryConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_WebhookDeliveryEdge(ctx, field)
@@ -41270,7 +41270,7 @@ func (ec *executionContext) fieldContext_WebhookDeliveryConnection_edges(_ conte
 	return fc, nil
 }
 
-func (ec *executionContext) _WebhookDeliveryConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *WebhookDeliveryConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _WebhookDeliveryConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*webhook.Delivery]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -41279,7 +41279,7 @@ func (ec *executionContext) _WebhookDeliveryConnection_nodes(ctx context.Context
 			return ec.fieldContext_WebhookDeliveryConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Delivery) graphql.Marshaler {
@@ -41293,7 +41293,7 @@ func (ec *executionContext) fieldContext_WebhookDeliveryConnection_nodes(_ conte
 	fc = &graphql.FieldContext{
 		Object:     "WebhookDeliveryConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_WebhookDelivery(ctx, field)
@@ -41302,7 +41302,7 @@ func (ec *executionContext) fieldContext_WebhookDeliveryConnection_nodes(_ conte
 	return fc, nil
 }
 
-func (ec *executionContext) _WebhookDeliveryConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *WebhookDeliveryConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _WebhookDeliveryConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*webhook.Delivery]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -41311,7 +41311,7 @@ func (ec *executionContext) _WebhookDeliveryConnection_pageInfo(ctx context.Cont
 			return ec.fieldContext_WebhookDeliveryConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -41325,7 +41325,7 @@ func (ec *executionContext) fieldContext_WebhookDeliveryConnection_pageInfo(_ co
 	fc = &graphql.FieldContext{
 		Object:     "WebhookDeliveryConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -41334,7 +41334,7 @@ func (ec *executionContext) fieldContext_WebhookDeliveryConnection_pageInfo(_ co
 	return fc, nil
 }
 
-func (ec *executionContext) _WebhookDeliveryEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *WebhookDeliveryEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _WebhookDeliveryEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*webhook.Delivery]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -41357,7 +41357,7 @@ func (ec *executionContext) fieldContext_WebhookDeliveryEdge_cursor(_ context.Co
 	return graphql.NewScalarFieldContext("WebhookDeliveryEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _WebhookDeliveryEdge_node(ctx context.Context, field graphql.CollectedField, obj *WebhookDeliveryEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _WebhookDeliveryEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*webhook.Delivery]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -41389,7 +41389,7 @@ func (ec *executionContext) fieldContext_WebhookDeliveryEdge_node(_ context.Cont
 	return fc, nil
 }
 
-func (ec *executionContext) _WebhookEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *WebhookEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _WebhookEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*webhook.Webhook]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -41412,7 +41412,7 @@ func (ec *executionContext) fieldContext_WebhookEdge_cursor(_ context.Context, f
 	return graphql.NewScalarFieldContext("WebhookEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _WebhookEdge_node(ctx context.Context, field graphql.CollectedField, obj *WebhookEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _WebhookEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*webhook.Webhook]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -41876,8 +41876,8 @@ func (ec *executionContext) _Workspace_clicks(ctx context.Context, field graphql
 			return ec.Resolvers.Workspace().Clicks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["range"].(*clickstore.Range), fc.Args["filter"].(*ClickFilter))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *ClickConnection) graphql.Marshaler {
-			return ec.marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Click]) graphql.Marshaler {
+			return ec.marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42033,8 +42033,8 @@ func (ec *executionContext) _Workspace_members(ctx context.Context, field graphq
 			return ec.Resolvers.Workspace().Members(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *MemberConnection) graphql.Marshaler {
-			return ec.marshalNMemberConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐMemberConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*workspace.Member]) graphql.Marshaler {
+			return ec.marshalNMemberConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42077,8 +42077,8 @@ func (ec *executionContext) _Workspace_invitations(ctx context.Context, field gr
 			return ec.Resolvers.Workspace().Invitations(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *InvitationConnection) graphql.Marshaler {
-			return ec.marshalNInvitationConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInvitationConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*workspace.Invitation]) graphql.Marshaler {
+			return ec.marshalNInvitationConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42121,8 +42121,8 @@ func (ec *executionContext) _Workspace_apiKeys(ctx context.Context, field graphq
 			return ec.Resolvers.Workspace().APIKeys(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *APIKeyConnection) graphql.Marshaler {
-			return ec.marshalNApiKeyConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAPIKeyConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*apikey.Key]) graphql.Marshaler {
+			return ec.marshalNApiKeyConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42165,8 +42165,8 @@ func (ec *executionContext) _Workspace_domains(ctx context.Context, field graphq
 			return ec.Resolvers.Workspace().Domains(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *DomainConnection) graphql.Marshaler {
-			return ec.marshalNDomainConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDomainConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*domain.Domain]) graphql.Marshaler {
+			return ec.marshalNDomainConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42253,8 +42253,8 @@ func (ec *executionContext) _Workspace_webhooks(ctx context.Context, field graph
 			return ec.Resolvers.Workspace().Webhooks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *WebhookConnection) graphql.Marshaler {
-			return ec.marshalNWebhookConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*webhook.Webhook]) graphql.Marshaler {
+			return ec.marshalNWebhookConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42497,8 +42497,8 @@ func (ec *executionContext) _Workspace_folders(ctx context.Context, field graphq
 			return ec.Resolvers.Workspace().Folders(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *FolderConnection) graphql.Marshaler {
-			return ec.marshalNFolderConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*folder.Folder]) graphql.Marshaler {
+			return ec.marshalNFolderConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42541,8 +42541,8 @@ func (ec *executionContext) _Workspace_tasks(ctx context.Context, field graphql.
 			return ec.Resolvers.Workspace().Tasks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["filter"].(*task.Filter))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *TaskConnection) graphql.Marshaler {
-			return ec.marshalNTaskConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*task.Task]) graphql.Marshaler {
+			return ec.marshalNTaskConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42585,8 +42585,8 @@ func (ec *executionContext) _Workspace_utmTemplates(ctx context.Context, field g
 			return ec.Resolvers.Workspace().UtmTemplates(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *UtmTemplateConnection) graphql.Marshaler {
-			return ec.marshalNUtmTemplateConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*folder.Template]) graphql.Marshaler {
+			return ec.marshalNUtmTemplateConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42629,8 +42629,8 @@ func (ec *executionContext) _Workspace_tags(ctx context.Context, field graphql.C
 			return ec.Resolvers.Workspace().Tags(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["prefix"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *TagConnection) graphql.Marshaler {
-			return ec.marshalNTagConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTagConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*linklist.Tag]) graphql.Marshaler {
+			return ec.marshalNTagConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42807,7 +42807,7 @@ func (ec *executionContext) fieldContext_WorkspaceArchive_removedAt(_ context.Co
 	return graphql.NewScalarFieldContext("WorkspaceArchive", field, true, false, "Time")
 }
 
-func (ec *executionContext) _WorkspaceConnection_edges(ctx context.Context, field graphql.CollectedField, obj *WorkspaceConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _WorkspaceConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[workspace.Membership]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -42816,11 +42816,11 @@ func (ec *executionContext) _WorkspaceConnection_edges(ctx context.Context, fiel
 			return ec.fieldContext_WorkspaceConnection_edges(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
+			return obj.Edges(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*WorkspaceEdge) graphql.Marshaler {
-			return ec.marshalNWorkspaceEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceEdgeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []Edge[workspace.Membership]) graphql.Marshaler {
+			return ec.marshalNWorkspaceEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42830,7 +42830,7 @@ func (ec *executionContext) fieldContext_WorkspaceConnection_edges(_ context.Con
 	fc = &graphql.FieldContext{
 		Object:     "WorkspaceConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_WorkspaceEdge(ctx, field)
@@ -42839,7 +42839,7 @@ func (ec *executionContext) fieldContext_WorkspaceConnection_edges(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _WorkspaceConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *WorkspaceConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _WorkspaceConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[workspace.Membership]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -42848,11 +42848,11 @@ func (ec *executionContext) _WorkspaceConnection_nodes(ctx context.Context, fiel
 			return ec.fieldContext_WorkspaceConnection_nodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Nodes, nil
+			return obj.Nodes(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.Membership) graphql.Marshaler {
-			return ec.marshalNWorkspace2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembershipᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []workspace.Membership) graphql.Marshaler {
+			return ec.marshalNWorkspace2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembershipᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -42862,7 +42862,7 @@ func (ec *executionContext) fieldContext_WorkspaceConnection_nodes(_ context.Con
 	fc = &graphql.FieldContext{
 		Object:     "WorkspaceConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Workspace(ctx, field)
@@ -42871,7 +42871,7 @@ func (ec *executionContext) fieldContext_WorkspaceConnection_nodes(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _WorkspaceConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *WorkspaceConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _WorkspaceConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[workspace.Membership]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -42880,7 +42880,7 @@ func (ec *executionContext) _WorkspaceConnection_pageInfo(ctx context.Context, f
 			return ec.fieldContext_WorkspaceConnection_pageInfo(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
+			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -42894,7 +42894,7 @@ func (ec *executionContext) fieldContext_WorkspaceConnection_pageInfo(_ context.
 	fc = &graphql.FieldContext{
 		Object:     "WorkspaceConnection",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_PageInfo(ctx, field)
@@ -42903,7 +42903,7 @@ func (ec *executionContext) fieldContext_WorkspaceConnection_pageInfo(_ context.
 	return fc, nil
 }
 
-func (ec *executionContext) _WorkspaceEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *WorkspaceEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _WorkspaceEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[workspace.Membership]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -42926,7 +42926,7 @@ func (ec *executionContext) fieldContext_WorkspaceEdge_cursor(_ context.Context,
 	return graphql.NewScalarFieldContext("WorkspaceEdge", field, false, false, "String")
 }
 
-func (ec *executionContext) _WorkspaceEdge_node(ctx context.Context, field graphql.CollectedField, obj *WorkspaceEdge) (ret graphql.Marshaler) {
+func (ec *executionContext) _WorkspaceEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[workspace.Membership]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -42938,8 +42938,8 @@ func (ec *executionContext) _WorkspaceEdge_node(ctx context.Context, field graph
 			return obj.Node, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
-			return ec.marshalNWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v workspace.Membership) graphql.Marshaler {
+			return ec.marshalNWorkspace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, selections, v)
 		},
 		true,
 		true,
@@ -50847,7 +50847,7 @@ func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, o
 
 var apiKeyConnectionImplementors = []string{"ApiKeyConnection"}
 
-func (ec *executionContext) _ApiKeyConnection(ctx context.Context, sel ast.SelectionSet, obj *APIKeyConnection) graphql.Marshaler {
+func (ec *executionContext) _ApiKeyConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*apikey.Key]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, apiKeyConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -50890,7 +50890,7 @@ func (ec *executionContext) _ApiKeyConnection(ctx context.Context, sel ast.Selec
 
 var apiKeyEdgeImplementors = []string{"ApiKeyEdge"}
 
-func (ec *executionContext) _ApiKeyEdge(ctx context.Context, sel ast.SelectionSet, obj *APIKeyEdge) graphql.Marshaler {
+func (ec *executionContext) _ApiKeyEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*apikey.Key]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, apiKeyEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -51409,7 +51409,7 @@ func (ec *executionContext) _Click(ctx context.Context, sel ast.SelectionSet, ob
 
 var clickConnectionImplementors = []string{"ClickConnection"}
 
-func (ec *executionContext) _ClickConnection(ctx context.Context, sel ast.SelectionSet, obj *ClickConnection) graphql.Marshaler {
+func (ec *executionContext) _ClickConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*Click]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, clickConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -51452,7 +51452,7 @@ func (ec *executionContext) _ClickConnection(ctx context.Context, sel ast.Select
 
 var clickEdgeImplementors = []string{"ClickEdge"}
 
-func (ec *executionContext) _ClickEdge(ctx context.Context, sel ast.SelectionSet, obj *ClickEdge) graphql.Marshaler {
+func (ec *executionContext) _ClickEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*Click]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, clickEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -52483,7 +52483,7 @@ func (ec *executionContext) _Domain(ctx context.Context, sel ast.SelectionSet, o
 
 var domainConnectionImplementors = []string{"DomainConnection"}
 
-func (ec *executionContext) _DomainConnection(ctx context.Context, sel ast.SelectionSet, obj *DomainConnection) graphql.Marshaler {
+func (ec *executionContext) _DomainConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*domain.Domain]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, domainConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -52526,7 +52526,7 @@ func (ec *executionContext) _DomainConnection(ctx context.Context, sel ast.Selec
 
 var domainEdgeImplementors = []string{"DomainEdge"}
 
-func (ec *executionContext) _DomainEdge(ctx context.Context, sel ast.SelectionSet, obj *DomainEdge) graphql.Marshaler {
+func (ec *executionContext) _DomainEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*domain.Domain]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, domainEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -52762,7 +52762,7 @@ func (ec *executionContext) _EventConnection(ctx context.Context, sel ast.Select
 
 var eventEdgeImplementors = []string{"EventEdge"}
 
-func (ec *executionContext) _EventEdge(ctx context.Context, sel ast.SelectionSet, obj *EventEdge) graphql.Marshaler {
+func (ec *executionContext) _EventEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*workspace.LoggedEvent]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, eventEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -53079,7 +53079,7 @@ func (ec *executionContext) _Folder(ctx context.Context, sel ast.SelectionSet, o
 
 var folderConnectionImplementors = []string{"FolderConnection"}
 
-func (ec *executionContext) _FolderConnection(ctx context.Context, sel ast.SelectionSet, obj *FolderConnection) graphql.Marshaler {
+func (ec *executionContext) _FolderConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*folder.Folder]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, folderConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -53122,7 +53122,7 @@ func (ec *executionContext) _FolderConnection(ctx context.Context, sel ast.Selec
 
 var folderEdgeImplementors = []string{"FolderEdge"}
 
-func (ec *executionContext) _FolderEdge(ctx context.Context, sel ast.SelectionSet, obj *FolderEdge) graphql.Marshaler {
+func (ec *executionContext) _FolderEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*folder.Folder]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, folderEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -53485,7 +53485,7 @@ func (ec *executionContext) _ImportRow(ctx context.Context, sel ast.SelectionSet
 
 var importRowConnectionImplementors = []string{"ImportRowConnection"}
 
-func (ec *executionContext) _ImportRowConnection(ctx context.Context, sel ast.SelectionSet, obj *ImportRowConnection) graphql.Marshaler {
+func (ec *executionContext) _ImportRowConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*importer.Row]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, importRowConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -53528,7 +53528,7 @@ func (ec *executionContext) _ImportRowConnection(ctx context.Context, sel ast.Se
 
 var importRowEdgeImplementors = []string{"ImportRowEdge"}
 
-func (ec *executionContext) _ImportRowEdge(ctx context.Context, sel ast.SelectionSet, obj *ImportRowEdge) graphql.Marshaler {
+func (ec *executionContext) _ImportRowEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*importer.Row]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, importRowEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -53625,7 +53625,7 @@ func (ec *executionContext) _Invitation(ctx context.Context, sel ast.SelectionSe
 
 var invitationConnectionImplementors = []string{"InvitationConnection"}
 
-func (ec *executionContext) _InvitationConnection(ctx context.Context, sel ast.SelectionSet, obj *InvitationConnection) graphql.Marshaler {
+func (ec *executionContext) _InvitationConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*workspace.Invitation]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, invitationConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -53668,7 +53668,7 @@ func (ec *executionContext) _InvitationConnection(ctx context.Context, sel ast.S
 
 var invitationEdgeImplementors = []string{"InvitationEdge"}
 
-func (ec *executionContext) _InvitationEdge(ctx context.Context, sel ast.SelectionSet, obj *InvitationEdge) graphql.Marshaler {
+func (ec *executionContext) _InvitationEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*workspace.Invitation]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, invitationEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -54153,7 +54153,7 @@ func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.Selecti
 
 var linkEdgeImplementors = []string{"LinkEdge"}
 
-func (ec *executionContext) _LinkEdge(ctx context.Context, sel ast.SelectionSet, obj *LinkEdge) graphql.Marshaler {
+func (ec *executionContext) _LinkEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*link.Link]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -54549,7 +54549,7 @@ func (ec *executionContext) _LinkVersion(ctx context.Context, sel ast.SelectionS
 
 var linkVersionConnectionImplementors = []string{"LinkVersionConnection"}
 
-func (ec *executionContext) _LinkVersionConnection(ctx context.Context, sel ast.SelectionSet, obj *LinkVersionConnection) graphql.Marshaler {
+func (ec *executionContext) _LinkVersionConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*link.Version]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkVersionConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -54592,7 +54592,7 @@ func (ec *executionContext) _LinkVersionConnection(ctx context.Context, sel ast.
 
 var linkVersionEdgeImplementors = []string{"LinkVersionEdge"}
 
-func (ec *executionContext) _LinkVersionEdge(ctx context.Context, sel ast.SelectionSet, obj *LinkVersionEdge) graphql.Marshaler {
+func (ec *executionContext) _LinkVersionEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*link.Version]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkVersionEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -54909,7 +54909,7 @@ func (ec *executionContext) _Member(ctx context.Context, sel ast.SelectionSet, o
 
 var memberConnectionImplementors = []string{"MemberConnection"}
 
-func (ec *executionContext) _MemberConnection(ctx context.Context, sel ast.SelectionSet, obj *MemberConnection) graphql.Marshaler {
+func (ec *executionContext) _MemberConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*workspace.Member]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, memberConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -54952,7 +54952,7 @@ func (ec *executionContext) _MemberConnection(ctx context.Context, sel ast.Selec
 
 var memberEdgeImplementors = []string{"MemberEdge"}
 
-func (ec *executionContext) _MemberEdge(ctx context.Context, sel ast.SelectionSet, obj *MemberEdge) graphql.Marshaler {
+func (ec *executionContext) _MemberEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*workspace.Member]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, memberEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -55730,7 +55730,7 @@ func (ec *executionContext) _ParityDifference(ctx context.Context, sel ast.Selec
 
 var parityDifferenceConnectionImplementors = []string{"ParityDifferenceConnection"}
 
-func (ec *executionContext) _ParityDifferenceConnection(ctx context.Context, sel ast.SelectionSet, obj *ParityDifferenceConnection) graphql.Marshaler {
+func (ec *executionContext) _ParityDifferenceConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*parity.Row]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, parityDifferenceConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -55773,7 +55773,7 @@ func (ec *executionContext) _ParityDifferenceConnection(ctx context.Context, sel
 
 var parityDifferenceEdgeImplementors = []string{"ParityDifferenceEdge"}
 
-func (ec *executionContext) _ParityDifferenceEdge(ctx context.Context, sel ast.SelectionSet, obj *ParityDifferenceEdge) graphql.Marshaler {
+func (ec *executionContext) _ParityDifferenceEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*parity.Row]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, parityDifferenceEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -57754,7 +57754,7 @@ func (ec *executionContext) _Session(ctx context.Context, sel ast.SelectionSet, 
 
 var sessionConnectionImplementors = []string{"SessionConnection"}
 
-func (ec *executionContext) _SessionConnection(ctx context.Context, sel ast.SelectionSet, obj *SessionConnection) graphql.Marshaler {
+func (ec *executionContext) _SessionConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*account.Session]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, sessionConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -57797,7 +57797,7 @@ func (ec *executionContext) _SessionConnection(ctx context.Context, sel ast.Sele
 
 var sessionEdgeImplementors = []string{"SessionEdge"}
 
-func (ec *executionContext) _SessionEdge(ctx context.Context, sel ast.SelectionSet, obj *SessionEdge) graphql.Marshaler {
+func (ec *executionContext) _SessionEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*account.Session]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, sessionEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -58183,7 +58183,7 @@ func (ec *executionContext) _Tag(ctx context.Context, sel ast.SelectionSet, obj 
 
 var tagConnectionImplementors = []string{"TagConnection"}
 
-func (ec *executionContext) _TagConnection(ctx context.Context, sel ast.SelectionSet, obj *TagConnection) graphql.Marshaler {
+func (ec *executionContext) _TagConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*linklist.Tag]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, tagConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -58226,7 +58226,7 @@ func (ec *executionContext) _TagConnection(ctx context.Context, sel ast.Selectio
 
 var tagEdgeImplementors = []string{"TagEdge"}
 
-func (ec *executionContext) _TagEdge(ctx context.Context, sel ast.SelectionSet, obj *TagEdge) graphql.Marshaler {
+func (ec *executionContext) _TagEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*linklist.Tag]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, tagEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -58355,7 +58355,7 @@ func (ec *executionContext) _Task(ctx context.Context, sel ast.SelectionSet, obj
 
 var taskConnectionImplementors = []string{"TaskConnection"}
 
-func (ec *executionContext) _TaskConnection(ctx context.Context, sel ast.SelectionSet, obj *TaskConnection) graphql.Marshaler {
+func (ec *executionContext) _TaskConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*task.Task]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, taskConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -58398,7 +58398,7 @@ func (ec *executionContext) _TaskConnection(ctx context.Context, sel ast.Selecti
 
 var taskEdgeImplementors = []string{"TaskEdge"}
 
-func (ec *executionContext) _TaskEdge(ctx context.Context, sel ast.SelectionSet, obj *TaskEdge) graphql.Marshaler {
+func (ec *executionContext) _TaskEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*task.Task]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, taskEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -59232,7 +59232,7 @@ func (ec *executionContext) _UtmTemplate(ctx context.Context, sel ast.SelectionS
 
 var utmTemplateConnectionImplementors = []string{"UtmTemplateConnection"}
 
-func (ec *executionContext) _UtmTemplateConnection(ctx context.Context, sel ast.SelectionSet, obj *UtmTemplateConnection) graphql.Marshaler {
+func (ec *executionContext) _UtmTemplateConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*folder.Template]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, utmTemplateConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -59275,7 +59275,7 @@ func (ec *executionContext) _UtmTemplateConnection(ctx context.Context, sel ast.
 
 var utmTemplateEdgeImplementors = []string{"UtmTemplateEdge"}
 
-func (ec *executionContext) _UtmTemplateEdge(ctx context.Context, sel ast.SelectionSet, obj *UtmTemplateEdge) graphql.Marshaler {
+func (ec *executionContext) _UtmTemplateEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*folder.Template]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, utmTemplateEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -59761,7 +59761,7 @@ func (ec *executionContext) _WebhookAttempt(ctx context.Context, sel ast.Selecti
 
 var webhookConnectionImplementors = []string{"WebhookConnection"}
 
-func (ec *executionContext) _WebhookConnection(ctx context.Context, sel ast.SelectionSet, obj *WebhookConnection) graphql.Marshaler {
+func (ec *executionContext) _WebhookConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*webhook.Webhook]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -59879,7 +59879,7 @@ func (ec *executionContext) _WebhookDelivery(ctx context.Context, sel ast.Select
 
 var webhookDeliveryConnectionImplementors = []string{"WebhookDeliveryConnection"}
 
-func (ec *executionContext) _WebhookDeliveryConnection(ctx context.Context, sel ast.SelectionSet, obj *WebhookDeliveryConnection) graphql.Marshaler {
+func (ec *executionContext) _WebhookDeliveryConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*webhook.Delivery]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookDeliveryConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -59922,7 +59922,7 @@ func (ec *executionContext) _WebhookDeliveryConnection(ctx context.Context, sel 
 
 var webhookDeliveryEdgeImplementors = []string{"WebhookDeliveryEdge"}
 
-func (ec *executionContext) _WebhookDeliveryEdge(ctx context.Context, sel ast.SelectionSet, obj *WebhookDeliveryEdge) graphql.Marshaler {
+func (ec *executionContext) _WebhookDeliveryEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*webhook.Delivery]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookDeliveryEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -59960,7 +59960,7 @@ func (ec *executionContext) _WebhookDeliveryEdge(ctx context.Context, sel ast.Se
 
 var webhookEdgeImplementors = []string{"WebhookEdge"}
 
-func (ec *executionContext) _WebhookEdge(ctx context.Context, sel ast.SelectionSet, obj *WebhookEdge) graphql.Marshaler {
+func (ec *executionContext) _WebhookEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*webhook.Webhook]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -60331,7 +60331,7 @@ func (ec *executionContext) _WorkspaceArchive(ctx context.Context, sel ast.Selec
 
 var workspaceConnectionImplementors = []string{"WorkspaceConnection"}
 
-func (ec *executionContext) _WorkspaceConnection(ctx context.Context, sel ast.SelectionSet, obj *WorkspaceConnection) graphql.Marshaler {
+func (ec *executionContext) _WorkspaceConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[workspace.Membership]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, workspaceConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -60374,7 +60374,7 @@ func (ec *executionContext) _WorkspaceConnection(ctx context.Context, sel ast.Se
 
 var workspaceEdgeImplementors = []string{"WorkspaceEdge"}
 
-func (ec *executionContext) _WorkspaceEdge(ctx context.Context, sel ast.SelectionSet, obj *WorkspaceEdge) graphql.Marshaler {
+func (ec *executionContext) _WorkspaceEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[workspace.Membership]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, workspaceEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -60822,7 +60822,7 @@ func (ec *executionContext) marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._ApiKey(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNApiKeyConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAPIKeyConnection(ctx context.Context, sel ast.SelectionSet, v *APIKeyConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNApiKeyConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*apikey.Key]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ApiKeyConnection!")
 		return graphql.Null
@@ -60830,11 +60830,15 @@ func (ec *executionContext) marshalNApiKeyConnection2ᚖgithubᚗcomᚋlinkforge
 	return ec._ApiKeyConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNApiKeyEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAPIKeyEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*APIKeyEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNApiKeyEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*apikey.Key]) graphql.Marshaler {
+	return ec._ApiKeyEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNApiKeyEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*apikey.Key]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNApiKeyEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAPIKeyEdge(ctx, sel, v[i])
+		return ec.marshalNApiKeyEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -60844,14 +60848,6 @@ func (ec *executionContext) marshalNApiKeyEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋ
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNApiKeyEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAPIKeyEdge(ctx context.Context, sel ast.SelectionSet, v *APIKeyEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ApiKeyEdge!")
-		return graphql.Null
-	}
-	return ec._ApiKeyEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNApplyImportInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐApplyImportInput(ctx context.Context, v any) (ApplyImportInput, error) {
@@ -61154,7 +61150,7 @@ func (ec *executionContext) marshalNClick2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 	return ec._Click(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickConnection(ctx context.Context, sel ast.SelectionSet, v *ClickConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Click]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ClickConnection!")
 		return graphql.Null
@@ -61162,11 +61158,15 @@ func (ec *executionContext) marshalNClickConnection2ᚖgithubᚗcomᚋlinkforge�
 	return ec._ClickConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNClickEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*ClickEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNClickEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*Click]) graphql.Marshaler {
+	return ec._ClickEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNClickEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*Click]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNClickEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickEdge(ctx, sel, v[i])
+		return ec.marshalNClickEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -61176,14 +61176,6 @@ func (ec *executionContext) marshalNClickEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋl
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNClickEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickEdge(ctx context.Context, sel ast.SelectionSet, v *ClickEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ClickEdge!")
-		return graphql.Null
-	}
-	return ec._ClickEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋcreationᚐPreview(ctx context.Context, sel ast.SelectionSet, v *creation.Preview) graphql.Marshaler {
@@ -61583,7 +61575,7 @@ func (ec *executionContext) marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._Domain(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNDomainConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDomainConnection(ctx context.Context, sel ast.SelectionSet, v *DomainConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNDomainConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*domain.Domain]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "DomainConnection!")
 		return graphql.Null
@@ -61591,11 +61583,15 @@ func (ec *executionContext) marshalNDomainConnection2ᚖgithubᚗcomᚋlinkforge
 	return ec._DomainConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNDomainEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDomainEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*DomainEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNDomainEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*domain.Domain]) graphql.Marshaler {
+	return ec._DomainEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNDomainEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*domain.Domain]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNDomainEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDomainEdge(ctx, sel, v[i])
+		return ec.marshalNDomainEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -61605,14 +61601,6 @@ func (ec *executionContext) marshalNDomainEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋ
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNDomainEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDomainEdge(ctx context.Context, sel ast.SelectionSet, v *DomainEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DomainEdge!")
-		return graphql.Null
-	}
-	return ec._DomainEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐStatus(ctx context.Context, v any) (domain.Status, error) {
@@ -61699,11 +61687,15 @@ func (ec *executionContext) marshalNEventConnection2ᚖgithubᚗcomᚋlinkforge�
 	return ec._EventConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNEventEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*EventEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNEventEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*workspace.LoggedEvent]) graphql.Marshaler {
+	return ec._EventEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNEventEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*workspace.LoggedEvent]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNEventEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventEdge(ctx, sel, v[i])
+		return ec.marshalNEventEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -61713,14 +61705,6 @@ func (ec *executionContext) marshalNEventEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋl
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNEventEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventEdge(ctx context.Context, sel ast.SelectionSet, v *EventEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "EventEdge!")
-		return graphql.Null
-	}
-	return ec._EventEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNEventType2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐAction(ctx context.Context, v any) (audit.Action, error) {
@@ -61882,7 +61866,7 @@ func (ec *executionContext) marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._Folder(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNFolderConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderConnection(ctx context.Context, sel ast.SelectionSet, v *FolderConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNFolderConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*folder.Folder]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "FolderConnection!")
 		return graphql.Null
@@ -61890,11 +61874,15 @@ func (ec *executionContext) marshalNFolderConnection2ᚖgithubᚗcomᚋlinkforge
 	return ec._FolderConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNFolderEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*FolderEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNFolderEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*folder.Folder]) graphql.Marshaler {
+	return ec._FolderEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNFolderEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*folder.Folder]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNFolderEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderEdge(ctx, sel, v[i])
+		return ec.marshalNFolderEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -61904,14 +61892,6 @@ func (ec *executionContext) marshalNFolderEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋ
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNFolderEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderEdge(ctx context.Context, sel ast.SelectionSet, v *FolderEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "FolderEdge!")
-		return graphql.Null
-	}
-	return ec._FolderEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
@@ -62108,7 +62088,7 @@ func (ec *executionContext) marshalNImportRow2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ec._ImportRow(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNImportRowConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportRowConnection(ctx context.Context, sel ast.SelectionSet, v *ImportRowConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNImportRowConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*importer.Row]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ImportRowConnection!")
 		return graphql.Null
@@ -62116,11 +62096,15 @@ func (ec *executionContext) marshalNImportRowConnection2ᚖgithubᚗcomᚋlinkfo
 	return ec._ImportRowConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNImportRowEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportRowEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*ImportRowEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNImportRowEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*importer.Row]) graphql.Marshaler {
+	return ec._ImportRowEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNImportRowEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*importer.Row]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNImportRowEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportRowEdge(ctx, sel, v[i])
+		return ec.marshalNImportRowEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62130,14 +62114,6 @@ func (ec *executionContext) marshalNImportRowEdge2ᚕᚖgithubᚗcomᚋlinkforge
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNImportRowEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐImportRowEdge(ctx context.Context, sel ast.SelectionSet, v *ImportRowEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ImportRowEdge!")
-		return graphql.Null
-	}
-	return ec._ImportRowEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNImportSource2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐSource(ctx context.Context, v any) (importsource.Source, error) {
@@ -62269,7 +62245,7 @@ func (ec *executionContext) marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._Invitation(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNInvitationConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInvitationConnection(ctx context.Context, sel ast.SelectionSet, v *InvitationConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNInvitationConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*workspace.Invitation]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "InvitationConnection!")
 		return graphql.Null
@@ -62277,11 +62253,15 @@ func (ec *executionContext) marshalNInvitationConnection2ᚖgithubᚗcomᚋlinkf
 	return ec._InvitationConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNInvitationEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInvitationEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*InvitationEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNInvitationEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*workspace.Invitation]) graphql.Marshaler {
+	return ec._InvitationEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNInvitationEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*workspace.Invitation]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNInvitationEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInvitationEdge(ctx, sel, v[i])
+		return ec.marshalNInvitationEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62291,14 +62271,6 @@ func (ec *executionContext) marshalNInvitationEdge2ᚕᚖgithubᚗcomᚋlinkforg
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNInvitationEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInvitationEdge(ctx context.Context, sel ast.SelectionSet, v *InvitationEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "InvitationEdge!")
-		return graphql.Null
-	}
-	return ec._InvitationEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNInviteMemberInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInviteMemberInput(ctx context.Context, v any) (InviteMemberInput, error) {
@@ -62356,11 +62328,15 @@ func (ec *executionContext) marshalNLinkConnection2ᚖgithubᚗcomᚋlinkforge�
 	return ec._LinkConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNLinkEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*LinkEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNLinkEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*link.Link]) graphql.Marshaler {
+	return ec._LinkEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNLinkEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*link.Link]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNLinkEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkEdge(ctx, sel, v[i])
+		return ec.marshalNLinkEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62370,14 +62346,6 @@ func (ec *executionContext) marshalNLinkEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋli
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNLinkEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkEdge(ctx context.Context, sel ast.SelectionSet, v *LinkEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "LinkEdge!")
-		return graphql.Null
-	}
-	return ec._LinkEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNLinkKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐKind(ctx context.Context, v any) (link.Kind, error) {
@@ -62481,7 +62449,7 @@ func (ec *executionContext) marshalNLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._LinkVersion(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNLinkVersionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionConnection(ctx context.Context, sel ast.SelectionSet, v *LinkVersionConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNLinkVersionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*link.Version]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "LinkVersionConnection!")
 		return graphql.Null
@@ -62489,11 +62457,15 @@ func (ec *executionContext) marshalNLinkVersionConnection2ᚖgithubᚗcomᚋlink
 	return ec._LinkVersionConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNLinkVersionEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*LinkVersionEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNLinkVersionEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*link.Version]) graphql.Marshaler {
+	return ec._LinkVersionEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNLinkVersionEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*link.Version]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNLinkVersionEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionEdge(ctx, sel, v[i])
+		return ec.marshalNLinkVersionEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62503,14 +62475,6 @@ func (ec *executionContext) marshalNLinkVersionEdge2ᚕᚖgithubᚗcomᚋlinkfor
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNLinkVersionEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkVersionEdge(ctx context.Context, sel ast.SelectionSet, v *LinkVersionEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "LinkVersionEdge!")
-		return graphql.Null
-	}
-	return ec._LinkVersionEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNLoginInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginInput(ctx context.Context, v any) (LoginInput, error) {
@@ -62584,7 +62548,7 @@ func (ec *executionContext) marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._Member(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNMemberConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐMemberConnection(ctx context.Context, sel ast.SelectionSet, v *MemberConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNMemberConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*workspace.Member]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "MemberConnection!")
 		return graphql.Null
@@ -62592,11 +62556,15 @@ func (ec *executionContext) marshalNMemberConnection2ᚖgithubᚗcomᚋlinkforge
 	return ec._MemberConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNMemberEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐMemberEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*MemberEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNMemberEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*workspace.Member]) graphql.Marshaler {
+	return ec._MemberEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNMemberEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*workspace.Member]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNMemberEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐMemberEdge(ctx, sel, v[i])
+		return ec.marshalNMemberEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62606,14 +62574,6 @@ func (ec *executionContext) marshalNMemberEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋ
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNMemberEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐMemberEdge(ctx context.Context, sel ast.SelectionSet, v *MemberEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "MemberEdge!")
-		return graphql.Null
-	}
-	return ec._MemberEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNMetadata2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPairᚄ(ctx context.Context, sel ast.SelectionSet, v []*linkfield.Pair) graphql.Marshaler {
@@ -62730,7 +62690,7 @@ func (ec *executionContext) marshalNParityDifference2ᚖgithubᚗcomᚋlinkforge
 	return ec._ParityDifference(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNParityDifferenceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐParityDifferenceConnection(ctx context.Context, sel ast.SelectionSet, v *ParityDifferenceConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNParityDifferenceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*parity.Row]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ParityDifferenceConnection!")
 		return graphql.Null
@@ -62738,11 +62698,15 @@ func (ec *executionContext) marshalNParityDifferenceConnection2ᚖgithubᚗcom�
 	return ec._ParityDifferenceConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNParityDifferenceEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐParityDifferenceEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*ParityDifferenceEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNParityDifferenceEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*parity.Row]) graphql.Marshaler {
+	return ec._ParityDifferenceEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNParityDifferenceEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*parity.Row]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNParityDifferenceEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐParityDifferenceEdge(ctx, sel, v[i])
+		return ec.marshalNParityDifferenceEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -62752,14 +62716,6 @@ func (ec *executionContext) marshalNParityDifferenceEdge2ᚕᚖgithubᚗcomᚋli
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNParityDifferenceEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐParityDifferenceEdge(ctx context.Context, sel ast.SelectionSet, v *ParityDifferenceEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ParityDifferenceEdge!")
-		return graphql.Null
-	}
-	return ec._ParityDifferenceEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNParityVerdict2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdict(ctx context.Context, v any) (parity.Verdict, error) {
@@ -63496,7 +63452,7 @@ func (ec *executionContext) marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 	return ec._Session(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNSessionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSessionConnection(ctx context.Context, sel ast.SelectionSet, v *SessionConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNSessionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*account.Session]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "SessionConnection!")
 		return graphql.Null
@@ -63504,11 +63460,15 @@ func (ec *executionContext) marshalNSessionConnection2ᚖgithubᚗcomᚋlinkforg
 	return ec._SessionConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNSessionEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSessionEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*SessionEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNSessionEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*account.Session]) graphql.Marshaler {
+	return ec._SessionEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNSessionEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*account.Session]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNSessionEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSessionEdge(ctx, sel, v[i])
+		return ec.marshalNSessionEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63518,14 +63478,6 @@ func (ec *executionContext) marshalNSessionEdge2ᚕᚖgithubᚗcomᚋlinkforge�
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNSessionEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSessionEdge(ctx context.Context, sel ast.SelectionSet, v *SessionEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "SessionEdge!")
-		return graphql.Null
-	}
-	return ec._SessionEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNSsoIdentity2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐIdentityᚄ(ctx context.Context, sel ast.SelectionSet, v []*account.Identity) graphql.Marshaler {
@@ -63699,7 +63651,7 @@ func (ec *executionContext) marshalNTag2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge�
 	return ec._Tag(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNTagConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTagConnection(ctx context.Context, sel ast.SelectionSet, v *TagConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNTagConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*linklist.Tag]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "TagConnection!")
 		return graphql.Null
@@ -63707,11 +63659,15 @@ func (ec *executionContext) marshalNTagConnection2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return ec._TagConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNTagEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTagEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*TagEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNTagEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*linklist.Tag]) graphql.Marshaler {
+	return ec._TagEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNTagEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*linklist.Tag]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNTagEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTagEdge(ctx, sel, v[i])
+		return ec.marshalNTagEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63721,14 +63677,6 @@ func (ec *executionContext) marshalNTagEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlin
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNTagEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTagEdge(ctx context.Context, sel ast.SelectionSet, v *TagEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "TagEdge!")
-		return graphql.Null
-	}
-	return ec._TagEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNTask2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTaskᚄ(ctx context.Context, sel ast.SelectionSet, v []*task.Task) graphql.Marshaler {
@@ -63755,7 +63703,7 @@ func (ec *executionContext) marshalNTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge
 	return ec._Task(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNTaskConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskConnection(ctx context.Context, sel ast.SelectionSet, v *TaskConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNTaskConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*task.Task]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "TaskConnection!")
 		return graphql.Null
@@ -63763,11 +63711,15 @@ func (ec *executionContext) marshalNTaskConnection2ᚖgithubᚗcomᚋlinkforge�
 	return ec._TaskConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNTaskEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*TaskEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNTaskEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*task.Task]) graphql.Marshaler {
+	return ec._TaskEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNTaskEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*task.Task]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNTaskEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskEdge(ctx, sel, v[i])
+		return ec.marshalNTaskEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63777,14 +63729,6 @@ func (ec *executionContext) marshalNTaskEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋli
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNTaskEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskEdge(ctx context.Context, sel ast.SelectionSet, v *TaskEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "TaskEdge!")
-		return graphql.Null
-	}
-	return ec._TaskEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNTaskKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐKind(ctx context.Context, v any) (task.Kind, error) {
@@ -64158,7 +64102,7 @@ func (ec *executionContext) marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._UtmTemplate(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNUtmTemplateConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateConnection(ctx context.Context, sel ast.SelectionSet, v *UtmTemplateConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNUtmTemplateConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*folder.Template]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "UtmTemplateConnection!")
 		return graphql.Null
@@ -64166,11 +64110,15 @@ func (ec *executionContext) marshalNUtmTemplateConnection2ᚖgithubᚗcomᚋlink
 	return ec._UtmTemplateConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNUtmTemplateEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*UtmTemplateEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNUtmTemplateEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*folder.Template]) graphql.Marshaler {
+	return ec._UtmTemplateEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNUtmTemplateEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*folder.Template]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNUtmTemplateEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateEdge(ctx, sel, v[i])
+		return ec.marshalNUtmTemplateEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64180,14 +64128,6 @@ func (ec *executionContext) marshalNUtmTemplateEdge2ᚕᚖgithubᚗcomᚋlinkfor
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNUtmTemplateEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateEdge(ctx context.Context, sel ast.SelectionSet, v *UtmTemplateEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UtmTemplateEdge!")
-		return graphql.Null
-	}
-	return ec._UtmTemplateEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNVerifyDomainInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyDomainInput(ctx context.Context, v any) (VerifyDomainInput, error) {
@@ -64310,7 +64250,7 @@ func (ec *executionContext) marshalNWebhookAttempt2ᚖgithubᚗcomᚋlinkforge�
 	return ec._WebhookAttempt(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNWebhookConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookConnection(ctx context.Context, sel ast.SelectionSet, v *WebhookConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNWebhookConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*webhook.Webhook]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "WebhookConnection!")
 		return graphql.Null
@@ -64342,7 +64282,7 @@ func (ec *executionContext) marshalNWebhookDelivery2ᚖgithubᚗcomᚋlinkforge�
 	return ec._WebhookDelivery(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNWebhookDeliveryConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookDeliveryConnection(ctx context.Context, sel ast.SelectionSet, v *WebhookDeliveryConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNWebhookDeliveryConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*webhook.Delivery]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "WebhookDeliveryConnection!")
 		return graphql.Null
@@ -64350,11 +64290,15 @@ func (ec *executionContext) marshalNWebhookDeliveryConnection2ᚖgithubᚗcomᚋ
 	return ec._WebhookDeliveryConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNWebhookDeliveryEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookDeliveryEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*WebhookDeliveryEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNWebhookDeliveryEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*webhook.Delivery]) graphql.Marshaler {
+	return ec._WebhookDeliveryEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNWebhookDeliveryEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*webhook.Delivery]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNWebhookDeliveryEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookDeliveryEdge(ctx, sel, v[i])
+		return ec.marshalNWebhookDeliveryEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64366,19 +64310,15 @@ func (ec *executionContext) marshalNWebhookDeliveryEdge2ᚕᚖgithubᚗcomᚋlin
 	return ret
 }
 
-func (ec *executionContext) marshalNWebhookDeliveryEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookDeliveryEdge(ctx context.Context, sel ast.SelectionSet, v *WebhookDeliveryEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "WebhookDeliveryEdge!")
-		return graphql.Null
-	}
-	return ec._WebhookDeliveryEdge(ctx, sel, v)
+func (ec *executionContext) marshalNWebhookEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*webhook.Webhook]) graphql.Marshaler {
+	return ec._WebhookEdge(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNWebhookEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*WebhookEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNWebhookEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[*webhook.Webhook]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNWebhookEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookEdge(ctx, sel, v[i])
+		return ec.marshalNWebhookEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64388,14 +64328,6 @@ func (ec *executionContext) marshalNWebhookEdge2ᚕᚖgithubᚗcomᚋlinkforge�
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNWebhookEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookEdge(ctx context.Context, sel ast.SelectionSet, v *WebhookEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "WebhookEdge!")
-		return graphql.Null
-	}
-	return ec._WebhookEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNWebhookStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx context.Context, v any) (webhook.Status, error) {
@@ -64458,11 +64390,15 @@ func (ec *executionContext) marshalNWeekday2ᚕgithubᚗcomᚋlinkforgeᚋlinkfo
 	return ret
 }
 
-func (ec *executionContext) marshalNWorkspace2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembershipᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.Membership) graphql.Marshaler {
+func (ec *executionContext) marshalNWorkspace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx context.Context, sel ast.SelectionSet, v workspace.Membership) graphql.Marshaler {
+	return ec._Workspace(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNWorkspace2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembershipᚄ(ctx context.Context, sel ast.SelectionSet, v []workspace.Membership) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, sel, v[i])
+		return ec.marshalNWorkspace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64472,14 +64408,6 @@ func (ec *executionContext) marshalNWorkspace2ᚕᚖgithubᚗcomᚋlinkforgeᚋl
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx context.Context, sel ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "Workspace!")
-		return graphql.Null
-	}
-	return ec._Workspace(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNWorkspaceBy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceBy(ctx context.Context, v any) (WorkspaceBy, error) {
@@ -64487,7 +64415,7 @@ func (ec *executionContext) unmarshalNWorkspaceBy2githubᚗcomᚋlinkforgeᚋlin
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNWorkspaceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceConnection(ctx context.Context, sel ast.SelectionSet, v *WorkspaceConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNWorkspaceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[workspace.Membership]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "WorkspaceConnection!")
 		return graphql.Null
@@ -64495,11 +64423,15 @@ func (ec *executionContext) marshalNWorkspaceConnection2ᚖgithubᚗcomᚋlinkfo
 	return ec._WorkspaceConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNWorkspaceEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*WorkspaceEdge) graphql.Marshaler {
+func (ec *executionContext) marshalNWorkspaceEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[workspace.Membership]) graphql.Marshaler {
+	return ec._WorkspaceEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNWorkspaceEdge2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []Edge[workspace.Membership]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNWorkspaceEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceEdge(ctx, sel, v[i])
+		return ec.marshalNWorkspaceEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -64509,14 +64441,6 @@ func (ec *executionContext) marshalNWorkspaceEdge2ᚕᚖgithubᚗcomᚋlinkforge
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNWorkspaceEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceEdge(ctx context.Context, sel ast.SelectionSet, v *WorkspaceEdge) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "WorkspaceEdge!")
-		return graphql.Null
-	}
-	return ec._WorkspaceEdge(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalN__Directive2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirective(ctx context.Context, sel ast.SelectionSet, v introspection.Directive) graphql.Marshaler {

@@ -17,12 +17,10 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/creation"
 	"github.com/linkforge/linkforge/internal/link/edit"
-	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/link/moderation"
 	"github.com/linkforge/linkforge/internal/move/archive"
 	"github.com/linkforge/linkforge/internal/move/importer"
 	"github.com/linkforge/linkforge/internal/move/importsource"
-	"github.com/linkforge/linkforge/internal/move/parity"
 	"github.com/linkforge/linkforge/internal/move/task"
 	"github.com/linkforge/linkforge/internal/platform/qr"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -66,24 +64,6 @@ type AddDomainPayload struct {
 	Domain *domain.Domain `json:"domain,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
-}
-
-// A page of API keys.
-type APIKeyConnection struct {
-	// The API keys, each with its cursor.
-	Edges []*APIKeyEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*apikey.Key `json:"nodes"`
-	// Information about the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// An API key in a page.
-type APIKeyEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// An API key.
-	Node *apikey.Key `json:"node"`
 }
 
 // Input of applyImport.
@@ -253,24 +233,6 @@ type Click struct {
 }
 
 func (Click) IsNode() {}
-
-// A page of clicks.
-type ClickConnection struct {
-	// The clicks, each with its cursor.
-	Edges []*ClickEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*Click `json:"nodes"`
-	// Information about the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A click in a page.
-type ClickEdge struct {
-	// The click's cursor.
-	Cursor string `json:"cursor"`
-	// The click.
-	Node *Click `json:"node"`
-}
 
 // Selects clicks that match all given conditions. An empty text means unknown.
 type ClickFilter struct {
@@ -682,24 +644,6 @@ type DeleteWorkspacePayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// A page of domains.
-type DomainConnection struct {
-	// The domains, each with its cursor.
-	Edges []*DomainEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*domain.Domain `json:"nodes"`
-	// Information about the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A domain in a page.
-type DomainEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// A domain.
-	Node *domain.Domain `json:"node"`
-}
-
 // Input of enrollTotp.
 type EnrollTotpInput struct {
 	// Proof of identity. May be absent at most ten minutes after a log-in with single sign-on, for an account without a password or
@@ -717,27 +661,6 @@ type EnrollTotpPayload struct {
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
-}
-
-// A page of events.
-type EventConnection struct {
-	// The events, each with its cursor.
-	Edges []*EventEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*workspace.LoggedEvent `json:"nodes"`
-	// The position of the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-	// The id of the newest event, from which to read only later ones; null: there is none, and in auditLog. A page without further events
-	// has all up to it.
-	Head *string `json:"head,omitempty"`
-}
-
-// An event in a page.
-type EventEdge struct {
-	// Its cursor; in events, the id.
-	Cursor string `json:"cursor"`
-	// The event.
-	Node *workspace.LoggedEvent `json:"node"`
 }
 
 // Input of exportClicks.
@@ -843,24 +766,6 @@ type FinishSsoPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// A page of folders.
-type FolderConnection struct {
-	// The folders, each with its cursor.
-	Edges []*FolderEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*folder.Folder `json:"nodes"`
-	// The position of the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A folder in a page.
-type FolderEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// The folder.
-	Node *folder.Folder `json:"node"`
-}
-
 // The access to the API of a source.
 type ImportAPIInput struct {
 	// The base URL of a self-hosted source, as in https://go.example.com. KUTT, SHLINK, SINK and YOURLS require it.
@@ -869,42 +774,6 @@ type ImportAPIInput struct {
 	Token string `json:"token"`
 	// The account within the source: GUID of a group at Bitly, workspace at Rebrandly, id of a domain at Short.io. Default: all of them.
 	Account *string `json:"account,omitempty"`
-}
-
-// A page of rows of an import.
-type ImportRowConnection struct {
-	// The rows, each with its cursor.
-	Edges []*ImportRowEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*importer.Row `json:"nodes"`
-	// The position of the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A row in a page.
-type ImportRowEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// The row.
-	Node *importer.Row `json:"node"`
-}
-
-// A page of invitations.
-type InvitationConnection struct {
-	// The invitations, each with its cursor.
-	Edges []*InvitationEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*workspace.Invitation `json:"nodes"`
-	// Information about the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// An invitation in a page.
-type InvitationEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// An invitation.
-	Node *workspace.Invitation `json:"node"`
 }
 
 // Input of inviteMember.
@@ -937,26 +806,6 @@ type LinkBy struct {
 	External *ExternalLinkBy `json:"external,omitempty"`
 	// Its workspace and code.
 	Code *CodeLinkBy `json:"code,omitempty"`
-}
-
-// A page of links.
-type LinkConnection struct {
-	// The links, each with its cursor.
-	Edges []*LinkEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*link.Link `json:"nodes"`
-	// Information about the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-	// The number of matching links on all pages. It is counted only if it is selected.
-	TotalCount int64 `json:"totalCount"`
-}
-
-// A link in a page.
-type LinkEdge struct {
-	// The link's cursor.
-	Cursor string `json:"cursor"`
-	// The link.
-	Node *link.Link `json:"node"`
 }
 
 // Input for LinkGate. A gate without password, notice and confirm is removed.
@@ -993,24 +842,6 @@ type LinkRoutingInput struct {
 	QRSources graphql.Omittable[[]string] `json:"qrSources,omitempty"`
 	// Tests, all of them, at most 50. One that fails is INVALID_INPUT, and nothing is changed.
 	Tests graphql.Omittable[[]*routing.Test] `json:"tests,omitempty"`
-}
-
-// A page of versions.
-type LinkVersionConnection struct {
-	// The versions, each with its cursor.
-	Edges []*LinkVersionEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*link.Version `json:"nodes"`
-	// The position of the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A version in a page.
-type LinkVersionEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// The version.
-	Node *link.Version `json:"node"`
 }
 
 // A login that needs another proof.
@@ -1089,24 +920,6 @@ type LogoutPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// A page of members.
-type MemberConnection struct {
-	// The members, each with its cursor.
-	Edges []*MemberEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*workspace.Member `json:"nodes"`
-	// Information about the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A member in a page.
-type MemberEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// A member.
-	Node *workspace.Member `json:"node"`
-}
-
 // Information about a page of a connection.
 type PageInfo struct {
 	// Whether there are items after this page.
@@ -1117,24 +930,6 @@ type PageInfo struct {
 	StartCursor *string `json:"startCursor,omitempty"`
 	// The cursor of the page's last item; null when the page is empty.
 	EndCursor *string `json:"endCursor,omitempty"`
-}
-
-// A page of comparisons.
-type ParityDifferenceConnection struct {
-	// The comparisons, each with its cursor.
-	Edges []*ParityDifferenceEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*parity.Row `json:"nodes"`
-	// The position of the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A comparison in a page.
-type ParityDifferenceEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// The comparison.
-	Node *parity.Row `json:"node"`
 }
 
 // Statistics of the whole instance.
@@ -1585,24 +1380,6 @@ type ScheduleLinkChangePayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// A page of sessions.
-type SessionConnection struct {
-	// The sessions, each with its cursor.
-	Edges []*SessionEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*account.Session `json:"nodes"`
-	// Information about the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A session in a page.
-type SessionEdge struct {
-	// The session's cursor.
-	Cursor string `json:"cursor"`
-	// The session.
-	Node *account.Session `json:"node"`
-}
-
 // Input of startSso.
 type StartSsoInput struct {
 	// Where the provider sends the browser: exactly one of the URLs in LINKFORGE_SSO_REDIRECTS.
@@ -1642,42 +1419,6 @@ type StatsSlice struct {
 	In       workspace.Membership `json:"-"`
 	LinkID   string               `json:"-"`
 	RoutedBy string               `json:"-"`
-}
-
-// A page of tags.
-type TagConnection struct {
-	// The tags, each with its cursor.
-	Edges []*TagEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*linklist.Tag `json:"nodes"`
-	// The position of the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A tag in a page.
-type TagEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// The tag.
-	Node *linklist.Tag `json:"node"`
-}
-
-// A page of tasks.
-type TaskConnection struct {
-	// The tasks, each with its cursor.
-	Edges []*TaskEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*task.Task `json:"nodes"`
-	// The position of the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A task in a page.
-type TaskEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// The task.
-	Node *task.Task `json:"node"`
 }
 
 // Input of testWebhook.
@@ -1953,24 +1694,6 @@ type UserError struct {
 	Field []string `json:"field,omitempty"`
 }
 
-// A page of UTM templates.
-type UtmTemplateConnection struct {
-	// The templates, each with its cursor.
-	Edges []*UtmTemplateEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*folder.Template `json:"nodes"`
-	// The position of the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A UTM template in a page.
-type UtmTemplateEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// The template.
-	Node *folder.Template `json:"node"`
-}
-
 // Input of verifyDomain.
 type VerifyDomainInput struct {
 	// The domain's id.
@@ -1999,66 +1722,12 @@ type VerifyEmailPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
-// A page of webhooks.
-type WebhookConnection struct {
-	// The webhooks, each with its cursor.
-	Edges []*WebhookEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*webhook.Webhook `json:"nodes"`
-	// The position of the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A page of deliveries.
-type WebhookDeliveryConnection struct {
-	// The deliveries, each with its cursor.
-	Edges []*WebhookDeliveryEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*webhook.Delivery `json:"nodes"`
-	// The position of the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A delivery in a page.
-type WebhookDeliveryEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// The delivery.
-	Node *webhook.Delivery `json:"node"`
-}
-
-// A webhook in a page.
-type WebhookEdge struct {
-	// Its cursor.
-	Cursor string `json:"cursor"`
-	// The webhook.
-	Node *webhook.Webhook `json:"node"`
-}
-
 // Selects a workspace by one of two keys.
 type WorkspaceBy struct {
 	// Its id.
 	ID *string `json:"id,omitempty"`
 	// Its slug.
 	Slug *string `json:"slug,omitempty"`
-}
-
-// A page of workspaces.
-type WorkspaceConnection struct {
-	// The workspaces, each with its cursor.
-	Edges []*WorkspaceEdge `json:"edges"`
-	// The same objects without their cursors.
-	Nodes []*workspace.Membership `json:"nodes"`
-	// Information about the page.
-	PageInfo *PageInfo `json:"pageInfo"`
-}
-
-// A workspace in a page.
-type WorkspaceEdge struct {
-	// The workspace's cursor.
-	Cursor string `json:"cursor"`
-	// The workspace.
-	Node *workspace.Membership `json:"node"`
 }
 
 // Kinds of user errors.

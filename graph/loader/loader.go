@@ -35,6 +35,17 @@ func (l *Loader[T]) Expect(keys []string) {
 	l.join(keys)
 }
 
+// Expect batches the keys of items that are in no batch yet. Items with an empty key have none.
+func Expect[I, T any](l *Loader[T], items []I, key func(I) string) {
+	keys := make([]string, 0, len(items))
+	for _, item := range items {
+		if one := key(item); one != "" {
+			keys = append(keys, one)
+		}
+	}
+	l.Expect(keys)
+}
+
 // Get returns the value of a key: the zero value if there is none.
 func (l *Loader[T]) Get(ctx context.Context, key string) (T, error) {
 	l.mu.Lock()

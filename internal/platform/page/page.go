@@ -93,6 +93,15 @@ type Page[T any] struct {
 	End string
 }
 
+// Map returns the page with each item replaced.
+func Map[T, U any](p Page[T], replace func(T) U) Page[U] {
+	items := make([]U, len(p.Items))
+	for i, item := range p.Items {
+		items[i] = replace(item)
+	}
+	return Page[U]{Items: items, Cursors: p.Cursors, HasNext: p.HasNext, HasPrevious: p.HasPrevious, End: p.End}
+}
+
 // Limit adds the bounds, order and limit of a request by ID to a query whose rows have their IDs in
 // the column. It selects one row more than the page holds, for Cut.
 func Limit(q *bun.SelectQuery, r Request, column string) *bun.SelectQuery {

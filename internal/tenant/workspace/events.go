@@ -87,13 +87,7 @@ func (s *Store) ofLinksInside(ctx context.Context, m Membership, events []*audit
 }
 
 func logged(m Membership, events page.Page[*audit.Event]) page.Page[*LoggedEvent] {
-	p := page.Page[*LoggedEvent]{
-		Cursors: events.Cursors, HasNext: events.HasNext, HasPrevious: events.HasPrevious, End: events.End,
-	}
-	for _, e := range events.Items {
-		p.Items = append(p.Items, &LoggedEvent{Event: e, In: m})
-	}
-	return p
+	return page.Map(events, func(e *audit.Event) *LoggedEvent { return &LoggedEvent{Event: e, In: m} })
 }
 
 // EventActions returns the actions that the caller may see in the event log.
