@@ -7,6 +7,7 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -43,10 +44,7 @@ func (r *workspaceResolver) Domains(
 }
 
 func (r *linkResolver) Domain(ctx context.Context, l *link.Link) (*domain.Domain, error) {
-	if l.DomainID == nil {
-		return nil, nil
-	}
-	return loader.Of(ctx).In(l.In).Domains.Get(ctx, *l.DomainID)
+	return loader.Of(ctx).In(l.In).Domains.Get(ctx, optional.Value(l.DomainID))
 }
 
 func domainIDs(d *domain.Domain) (domainID, accountID string) { return d.ID, "" }

@@ -48,7 +48,9 @@ func (r *workspaceResolver) Events(
 		return nil, err
 	}
 	expectEvents(ctx, *m, p.Items)
-	return &gen.EventConnection{Connection: gen.Connection[*workspace.LoggedEvent]{Page: p}, Head: optional.Of(head)}, nil
+	c := &gen.EventConnection{Head: optional.Of(head)}
+	c.Page = p
+	return c, nil
 }
 
 // expectEvents expects the links and accounts of events to be requested.
@@ -115,8 +117,5 @@ func (r *eventResolver) Details(_ context.Context, e *workspace.LoggedEvent) (*s
 }
 
 func (r *eventResolver) Link(ctx context.Context, e *workspace.LoggedEvent) (*link.Link, error) {
-	if !id.Valid(id.Link, e.TargetID) {
-		return nil, nil
-	}
-	return loader.Of(ctx).In(e.In).Links.Get(ctx, e.TargetID)
+	return loader.Of(ctx).In(e.In).Links.Get(ctx, ofType(id.Link, e.TargetID))
 }

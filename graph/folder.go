@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/edit"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/tenant/folder"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -67,17 +68,11 @@ func (r *folderResolver) LinkCount(ctx context.Context, f *folder.Folder) (int64
 }
 
 func (r *linkResolver) Folder(ctx context.Context, l *link.Link) (*folder.Folder, error) {
-	if l.FolderID == nil {
-		return nil, nil
-	}
-	return loader.Of(ctx).In(l.In).Folders.Get(ctx, *l.FolderID)
+	return loader.Of(ctx).In(l.In).Folders.Get(ctx, optional.Value(l.FolderID))
 }
 
 func (r *linkVersionResolver) FolderID(ctx context.Context, v *link.Version) (*string, error) {
-	if v.FolderID == nil {
-		return nil, nil
-	}
-	f, err := loader.Of(ctx).In(v.Link.In).Folders.Get(ctx, *v.FolderID)
+	f, err := loader.Of(ctx).In(v.Link.In).Folders.Get(ctx, optional.Value(v.FolderID))
 	if f == nil {
 		return nil, err
 	}

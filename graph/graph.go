@@ -53,7 +53,6 @@ type (
 	mutationResolver      resolver
 	subscriptionResolver  resolver
 	userResolver          resolver
-	sessionResolver       resolver
 	workspaceResolver     resolver
 	memberResolver        resolver
 	invitationResolver    resolver
@@ -64,7 +63,6 @@ type (
 	scheduledResolver     resolver
 	linkResolver          resolver
 	linkRoutingResolver   resolver
-	routingRuleResolver   resolver
 	routingTargetResolver resolver
 	statsResolver         resolver
 	statsSliceResolver    resolver
@@ -111,7 +109,6 @@ func (r *resolver) Query() gen.QueryResolver               { return (*queryResol
 func (r *resolver) Mutation() gen.MutationResolver         { return (*mutationResolver)(r) }
 func (r *resolver) Subscription() gen.SubscriptionResolver { return (*subscriptionResolver)(r) }
 func (r *resolver) User() gen.UserResolver                 { return (*userResolver)(r) }
-func (r *resolver) Session() gen.SessionResolver           { return (*sessionResolver)(r) }
 func (r *resolver) Workspace() gen.WorkspaceResolver       { return (*workspaceResolver)(r) }
 func (r *resolver) Member() gen.MemberResolver             { return (*memberResolver)(r) }
 func (r *resolver) Invitation() gen.InvitationResolver     { return (*invitationResolver)(r) }
@@ -124,7 +121,6 @@ func (r *resolver) Folder() gen.FolderResolver               { return (*folderRe
 func (r *resolver) LinkVersion() gen.LinkVersionResolver     { return (*linkVersionResolver)(r) }
 func (r *resolver) Link() gen.LinkResolver                   { return (*linkResolver)(r) }
 func (r *resolver) LinkRouting() gen.LinkRoutingResolver     { return (*linkRoutingResolver)(r) }
-func (r *resolver) RoutingRule() gen.RoutingRuleResolver     { return (*routingRuleResolver)(r) }
 func (r *resolver) RoutingTarget() gen.RoutingTargetResolver { return (*routingTargetResolver)(r) }
 func (r *resolver) Stats() gen.StatsResolver                 { return (*statsResolver)(r) }
 func (r *resolver) StatsSlice() gen.StatsSliceResolver       { return (*statsSliceResolver)(r) }

@@ -8,7 +8,6 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/edit"
-	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -93,18 +92,14 @@ func visibleActor(m workspace.Membership, actorID string) *string {
 // visibleAccount returns the account that an actor is, if the caller may list the members; nil for
 // others.
 func visibleAccount(ctx context.Context, m workspace.Membership, actorID string) (*account.Account, error) {
-	if !m.May(workspace.ReadMembers) || !id.Valid(id.Account, actorID) {
+	if !m.May(workspace.ReadMembers) {
 		return nil, nil
 	}
-	return loader.Of(ctx).Accounts.Get(ctx, actorID)
+	return loader.Of(ctx).Accounts.Get(ctx, ofType(id.Account, actorID))
 }
 
 func (r *linkVersionResolver) ActorID(_ context.Context, v *link.Version) (*string, error) {
 	return visibleActor(v.Link.In, v.ActorID), nil
-}
-
-func (r *linkVersionResolver) Metadata(_ context.Context, v *link.Version) ([]*linkfield.Pair, error) {
-	return v.Metadata.Pairs()
 }
 
 func (r *linkVersionResolver) Actor(ctx context.Context, v *link.Version) (*account.Account, error) {

@@ -268,10 +268,6 @@ func (r *linkResolver) Tags(ctx context.Context, l *link.Link) ([]string, error)
 	return tags, err
 }
 
-func (r *linkResolver) Metadata(_ context.Context, l *link.Link) ([]*linkfield.Pair, error) {
-	return l.Metadata.Pairs()
-}
-
 func (r *linkResolver) ShortURL(_ context.Context, l *link.Link) (string, error) {
 	return r.Links.ShortURL(l), nil
 }
@@ -281,10 +277,7 @@ func (r *linkResolver) Status(_ context.Context, l *link.Link) (routing.Status, 
 }
 
 func (r *linkResolver) CreatedBy(ctx context.Context, l *link.Link) (*account.Account, error) {
-	if l.CreatedBy == nil {
-		return nil, nil
-	}
-	return loader.Of(ctx).Accounts.Get(ctx, *l.CreatedBy)
+	return loader.Of(ctx).Accounts.Get(ctx, optional.Value(l.CreatedBy))
 }
 
 func (r *linkResolver) DestinationState(ctx context.Context, l *link.Link) (link.DestinationState, error) {

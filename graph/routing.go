@@ -67,31 +67,11 @@ func (r *queryResolver) ExplainRedirect(
 	})
 }
 
-func (r *linkResolver) Routing(_ context.Context, l *link.Link) (*link.LinkRouting, error) {
-	return l.LinkRouting(), nil
-}
-
-func (r *linkRoutingResolver) Rules(_ context.Context, of *link.LinkRouting) ([]*link.LinkRule, error) {
-	rules := make([]*link.LinkRule, 0, len(of.Rules))
-	for _, rule := range of.Rules {
-		rules = append(rules, &link.LinkRule{Rule: rule, Link: of.Link})
-	}
-	return rules, nil
-}
-
 func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.LinkRouting) ([]*check.Warning, error) {
 	if of.Link == nil { // the defaults of a workspace
 		return nil, nil
 	}
 	return r.Links.Warnings(ctx, of.Link, r.HasCountries)
-}
-
-func (r *routingRuleResolver) Targets(_ context.Context, of *link.LinkRule) ([]*link.LinkTarget, error) {
-	targets := make([]*link.LinkTarget, 0, len(of.Targets))
-	for _, target := range of.Targets {
-		targets = append(targets, &link.LinkTarget{Target: target, Link: of.Link})
-	}
-	return targets, nil
 }
 
 func (r *routingTargetResolver) ClickCount(ctx context.Context, of *link.LinkTarget) (int64, error) {

@@ -95,12 +95,3 @@ func (r *mutationResolver) LogoutEverywhere(
 	err = r.Accounts.LogoutEverywhere(ctx, actor, optional.Value(in.KeepThis))
 	return &gen.LogoutEverywherePayload{LoggedOut: true}, err
 }
-
-func (r *sessionResolver) Methods(_ context.Context, s *account.Session) ([]account.Method, error) {
-	return s.Methods.List(), nil
-}
-
-func (r *sessionResolver) IsCurrent(ctx context.Context, s *account.Session) (bool, error) {
-	actor, err := account.Current(ctx)
-	return err == nil && actor.SessionID == s.ID, nil
-}

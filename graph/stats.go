@@ -106,10 +106,6 @@ func (r *statsResolver) Bots(ctx context.Context, s *stats.Stats) (int64, error)
 	return n.Bots, err
 }
 
-func (r *statsResolver) Latency(ctx context.Context, s *stats.Stats) (*stats.Latency, error) {
-	return s.Latency(ctx)
-}
-
 func (r *statsResolver) Breakdown(
 	ctx context.Context, s *stats.Stats, by click.Dimension, first *int,
 ) ([]*gen.StatsSlice, error) {
@@ -148,8 +144,5 @@ func (r *statsSliceResolver) Label(ctx context.Context, s *gen.StatsSlice) (*str
 }
 
 func (r *statsSliceResolver) Link(ctx context.Context, s *gen.StatsSlice) (*link.Link, error) {
-	if s.LinkID == "" {
-		return nil, nil
-	}
 	return loader.Of(ctx).In(s.In).Links.Get(ctx, s.LinkID)
 }

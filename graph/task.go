@@ -174,10 +174,7 @@ func (r *importReportResolver) Rows(
 }
 
 func (r *importHostResolver) Domain(ctx context.Context, h *importer.HostCount) (*domain.Domain, error) {
-	if h.DomainID == nil {
-		return nil, nil
-	}
-	return loader.Of(ctx).In(h.In).Domains.Get(ctx, *h.DomainID)
+	return loader.Of(ctx).In(h.In).Domains.Get(ctx, optional.Value(h.DomainID))
 }
 
 func (r *importRowResolver) SourceURL(_ context.Context, row *importer.Row) (*string, error) {
@@ -185,10 +182,7 @@ func (r *importRowResolver) SourceURL(_ context.Context, row *importer.Row) (*st
 }
 
 func (r *importRowResolver) Link(ctx context.Context, row *importer.Row) (*link.Link, error) {
-	if row.LinkID == nil {
-		return nil, nil
-	}
-	return loader.Of(ctx).In(row.In).Links.Get(ctx, *row.LinkID)
+	return loader.Of(ctx).In(row.In).Links.Get(ctx, optional.Value(row.LinkID))
 }
 
 func (r *importRowResolver) Errors(_ context.Context, row *importer.Row) ([]*gen.UserError, error) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 
@@ -161,12 +160,10 @@ func outside[T any](
 	}
 }
 
-func (r *workspaceResolver) DefaultStrategy(_ context.Context, m *workspace.Membership) (link.Strategy, error) {
-	return link.Strategy(m.Workspace().DefaultStrategy), nil
-}
-
-func (r *workspaceResolver) DefaultRedirectStatus(_ context.Context, m *workspace.Membership) (int, error) {
-	return m.Workspace().DefaultRedirectStatus, nil
+func (r *workspaceResolver) RoutingDefaults(
+	_ context.Context, m *workspace.Membership,
+) (*link.LinkRouting, error) {
+	return &link.LinkRouting{Routing: routing.OrDefaults(m.Workspace().RoutingDefaults)}, nil
 }
 
 func (r *workspaceResolver) HitLimit(_ context.Context, m *workspace.Membership) (int64, error) {
@@ -175,14 +172,6 @@ func (r *workspaceResolver) HitLimit(_ context.Context, m *workspace.Membership)
 
 func (c *Config) hitLimit(m workspace.Membership) int64 {
 	return *cmp.Or(m.Workspace().HitQuota, &c.HitQuota)
-}
-
-func (r *workspaceResolver) PrimaryHost(_ context.Context, m *workspace.Membership) (*string, error) {
-	return m.Workspace().PrimaryHost, nil
-}
-
-func (r *workspaceResolver) DeletedAt(_ context.Context, m *workspace.Membership) (*time.Time, error) {
-	return m.Workspace().DeletedAt, nil
 }
 
 func (r *workspaceResolver) Links(

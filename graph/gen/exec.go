@@ -72,10 +72,8 @@ type ResolverRoot interface {
 	ParityDifference() ParityDifferenceResolver
 	ParityReport() ParityReportResolver
 	Query() QueryResolver
-	RoutingRule() RoutingRuleResolver
 	RoutingTarget() RoutingTargetResolver
 	ScheduledChange() ScheduledChangeResolver
-	Session() SessionResolver
 	Stats() StatsResolver
 	StatsSlice() StatsSliceResolver
 	Subscription() SubscriptionResolver
@@ -568,14 +566,14 @@ type ComplexityRoot struct {
 		ID                func(childComplexity int) int
 		Kind              func(childComplexity int) int
 		LastClickedAt     func(childComplexity int) int
+		LinkRouting       func(childComplexity int) int
 		MaxClicks         func(childComplexity int) int
-		Metadata          func(childComplexity int) int
 		Note              func(childComplexity int) int
 		OriginalURL       func(childComplexity int) int
 		Origins           func(childComplexity int) int
+		Pairs             func(childComplexity int) int
 		QRCode            func(childComplexity int, source *string, style *QRStyleInput) int
 		RedirectStatus    func(childComplexity int) int
-		Routing           func(childComplexity int) int
 		ScheduledChanges  func(childComplexity int) int
 		ShortURL          func(childComplexity int) int
 		ShownCode         func(childComplexity int) int
@@ -634,10 +632,10 @@ type ComplexityRoot struct {
 		EndedURL    func(childComplexity int) int
 		ForwardPath func(childComplexity int) int
 		Gate        func(childComplexity int) int
+		LinkRules   func(childComplexity int) int
 		PendingURL  func(childComplexity int) int
 		QRSources   func(childComplexity int) int
 		Query       func(childComplexity int) int
-		Rules       func(childComplexity int) int
 		Tests       func(childComplexity int) int
 		UTM         func(childComplexity int) int
 		Warnings    func(childComplexity int) int
@@ -658,11 +656,11 @@ type ComplexityRoot struct {
 		Link           func(childComplexity int) int
 		LinkRouting    func(childComplexity int) int
 		MaxClicks      func(childComplexity int) int
-		Metadata       func(childComplexity int) int
 		Note           func(childComplexity int) int
 		Number         func(childComplexity int) int
 		OperationID    func(childComplexity int) int
 		OriginalURL    func(childComplexity int) int
+		Pairs          func(childComplexity int) int
 		RedirectStatus func(childComplexity int) int
 		StartsAt       func(childComplexity int) int
 		StatsPublic    func(childComplexity int) int
@@ -1059,13 +1057,13 @@ type ComplexityRoot struct {
 	}
 
 	RoutingRule struct {
-		Enabled    func(childComplexity int) int
-		ID         func(childComplexity int) int
-		Name       func(childComplexity int) int
-		Stickiness func(childComplexity int) int
-		Targets    func(childComplexity int) int
-		Unless     func(childComplexity int) int
-		When       func(childComplexity int) int
+		Enabled     func(childComplexity int) int
+		ID          func(childComplexity int) int
+		LinkTargets func(childComplexity int) int
+		Name        func(childComplexity int) int
+		Stickiness  func(childComplexity int) int
+		Unless      func(childComplexity int) int
+		When        func(childComplexity int) int
 	}
 
 	RoutingTarget struct {
@@ -1118,7 +1116,7 @@ type ComplexityRoot struct {
 		ExpiresAt       func(childComplexity int) int
 		ID              func(childComplexity int) int
 		IsCurrent       func(childComplexity int) int
-		Methods         func(childComplexity int) int
+		MethodList      func(childComplexity int) int
 		UsedAt          func(childComplexity int) int
 	}
 
@@ -1567,8 +1565,6 @@ type LinkResolver interface {
 	Tags(ctx context.Context, obj *link.Link) ([]string, error)
 	Folder(ctx context.Context, obj *link.Link) (*folder.Folder, error)
 
-	Metadata(ctx context.Context, obj *link.Link) ([]*linkfield.Pair, error)
-
 	Origins(ctx context.Context, obj *link.Link) ([]*importer.Origin, error)
 
 	Status(ctx context.Context, obj *link.Link) (routing.Status, error)
@@ -1588,12 +1584,9 @@ type LinkResolver interface {
 	Stats(ctx context.Context, obj *link.Link, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter) (*stats.Stats, error)
 	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) (*Connection[*Click], error)
 
-	Routing(ctx context.Context, obj *link.Link) (*link.LinkRouting, error)
 	QRCode(ctx context.Context, obj *link.Link, source *string, style *QRStyleInput) (*QRCode, error)
 }
 type LinkRoutingResolver interface {
-	Rules(ctx context.Context, obj *link.LinkRouting) ([]*link.LinkRule, error)
-
 	Warnings(ctx context.Context, obj *link.LinkRouting) ([]*check.Warning, error)
 }
 type LinkVersionResolver interface {
@@ -1601,8 +1594,6 @@ type LinkVersionResolver interface {
 	Actor(ctx context.Context, obj *link.Version) (*account.Account, error)
 
 	FolderID(ctx context.Context, obj *link.Version) (*string, error)
-
-	Metadata(ctx context.Context, obj *link.Version) ([]*linkfield.Pair, error)
 }
 type MemberResolver interface {
 	User(ctx context.Context, obj *workspace.Member) (*account.Account, error)
@@ -1701,9 +1692,6 @@ type QueryResolver interface {
 	ExplainRedirect(ctx context.Context, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) (*explain.Explanation, error)
 	ResolvedAt(ctx context.Context, shortURL string, at time.Time) (*link.Version, error)
 }
-type RoutingRuleResolver interface {
-	Targets(ctx context.Context, obj *link.LinkRule) ([]*link.LinkTarget, error)
-}
 type RoutingTargetResolver interface {
 	ClickCount(ctx context.Context, obj *link.LinkTarget) (int64, error)
 }
@@ -1712,16 +1700,10 @@ type ScheduledChangeResolver interface {
 
 	CreatedBy(ctx context.Context, obj *link.ScheduledChange) (*account.Account, error)
 }
-type SessionResolver interface {
-	Methods(ctx context.Context, obj *account.Session) ([]account.Method, error)
-
-	IsCurrent(ctx context.Context, obj *account.Session) (bool, error)
-}
 type StatsResolver interface {
 	Clicks(ctx context.Context, obj *stats.Stats) (int64, error)
 	Visitors(ctx context.Context, obj *stats.Stats) (int64, error)
 	Bots(ctx context.Context, obj *stats.Stats) (int64, error)
-	Latency(ctx context.Context, obj *stats.Stats) (*stats.Latency, error)
 
 	Breakdown(ctx context.Context, obj *stats.Stats, by click.Dimension, first *int) ([]*StatsSlice, error)
 }
@@ -1762,10 +1744,6 @@ type WebhookDeliveryResolver interface {
 	Attempts(ctx context.Context, obj *webhook.Delivery) ([]*webhook.Attempt, error)
 }
 type WorkspaceResolver interface {
-	RequireSecondFactor(ctx context.Context, obj *workspace.Membership) (bool, error)
-
-	DefaultStrategy(ctx context.Context, obj *workspace.Membership) (link.Strategy, error)
-	DefaultRedirectStatus(ctx context.Context, obj *workspace.Membership) (int, error)
 	HitLimit(ctx context.Context, obj *workspace.Membership) (int64, error)
 	LinkQuota(ctx context.Context, obj *workspace.Membership) (*Quota, error)
 	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) (*LinkConnection, error)
@@ -1773,8 +1751,6 @@ type WorkspaceResolver interface {
 	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) (*Connection[*Click], error)
 	UnmatchedRequests(ctx context.Context, obj *workspace.Membership, first *int) ([]*unmatched.Request, error)
 
-	PrimaryHost(ctx context.Context, obj *workspace.Membership) (*string, error)
-	DeletedAt(ctx context.Context, obj *workspace.Membership) (*time.Time, error)
 	Members(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*Connection[*workspace.Member], error)
 	Invitations(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*Connection[*workspace.Invitation], error)
 	APIKeys(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*Connection[*apikey.Key], error)
@@ -1783,10 +1759,7 @@ type WorkspaceResolver interface {
 	Webhooks(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*Connection[*webhook.Webhook], error)
 	AuditLog(ctx context.Context, obj *workspace.Membership, first *int, after *string, filter *audit.Filter) (*EventConnection, error)
 	RoutingDefaults(ctx context.Context, obj *workspace.Membership) (*link.LinkRouting, error)
-	NotFoundURL(ctx context.Context, obj *workspace.Membership) (*string, error)
-	EndedURL(ctx context.Context, obj *workspace.Membership) (*string, error)
-	CaseSensitiveCodes(ctx context.Context, obj *workspace.Membership) (bool, error)
-	Inspectable(ctx context.Context, obj *workspace.Membership) (bool, error)
+
 	QRStyle(ctx context.Context, obj *workspace.Membership) (*qr.Style, error)
 	Folders(ctx context.Context, obj *workspace.Membership, first *int, after *string) (*Connection[*folder.Folder], error)
 	Tasks(ctx context.Context, obj *workspace.Membership, first *int, after *string, filter *task.Filter) (*Connection[*task.Task], error)
@@ -3575,18 +3548,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.LastClickedAt(childComplexity), true
+	case "Link.routing":
+		if e.ComplexityRoot.Link.LinkRouting == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.LinkRouting(childComplexity), true
 	case "Link.maxClicks":
 		if e.ComplexityRoot.Link.MaxClicks == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Link.MaxClicks(childComplexity), true
-	case "Link.metadata":
-		if e.ComplexityRoot.Link.Metadata == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Link.Metadata(childComplexity), true
 	case "Link.note":
 		if e.ComplexityRoot.Link.Note == nil {
 			break
@@ -3605,6 +3578,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.Origins(childComplexity), true
+	case "Link.metadata":
+		if e.ComplexityRoot.Link.Pairs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.Pairs(childComplexity), true
 	case "Link.qrCode":
 		if e.ComplexityRoot.Link.QRCode == nil {
 			break
@@ -3622,12 +3601,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.RedirectStatus(childComplexity), true
-	case "Link.routing":
-		if e.ComplexityRoot.Link.Routing == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Link.Routing(childComplexity), true
 	case "Link.scheduledChanges":
 		if e.ComplexityRoot.Link.ScheduledChanges == nil {
 			break
@@ -3884,6 +3857,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkRouting.Gate(childComplexity), true
+	case "LinkRouting.rules":
+		if e.ComplexityRoot.LinkRouting.LinkRules == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkRouting.LinkRules(childComplexity), true
 	case "LinkRouting.pendingUrl":
 		if e.ComplexityRoot.LinkRouting.PendingURL == nil {
 			break
@@ -3902,12 +3881,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkRouting.Query(childComplexity), true
-	case "LinkRouting.rules":
-		if e.ComplexityRoot.LinkRouting.Rules == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LinkRouting.Rules(childComplexity), true
 	case "LinkRouting.tests":
 		if e.ComplexityRoot.LinkRouting.Tests == nil {
 			break
@@ -4011,12 +3984,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkVersion.MaxClicks(childComplexity), true
-	case "LinkVersion.metadata":
-		if e.ComplexityRoot.LinkVersion.Metadata == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LinkVersion.Metadata(childComplexity), true
 	case "LinkVersion.note":
 		if e.ComplexityRoot.LinkVersion.Note == nil {
 			break
@@ -4041,6 +4008,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkVersion.OriginalURL(childComplexity), true
+	case "LinkVersion.metadata":
+		if e.ComplexityRoot.LinkVersion.Pairs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkVersion.Pairs(childComplexity), true
 	case "LinkVersion.redirectStatus":
 		if e.ComplexityRoot.LinkVersion.RedirectStatus == nil {
 			break
@@ -5968,6 +5941,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RoutingRule.ID(childComplexity), true
+	case "RoutingRule.targets":
+		if e.ComplexityRoot.RoutingRule.LinkTargets == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingRule.LinkTargets(childComplexity), true
 	case "RoutingRule.name":
 		if e.ComplexityRoot.RoutingRule.Name == nil {
 			break
@@ -5980,12 +5959,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RoutingRule.Stickiness(childComplexity), true
-	case "RoutingRule.targets":
-		if e.ComplexityRoot.RoutingRule.Targets == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RoutingRule.Targets(childComplexity), true
 	case "RoutingRule.unless":
 		if e.ComplexityRoot.RoutingRule.Unless == nil {
 			break
@@ -6192,11 +6165,11 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Session.IsCurrent(childComplexity), true
 	case "Session.methods":
-		if e.ComplexityRoot.Session.Methods == nil {
+		if e.ComplexityRoot.Session.MethodList == nil {
 			break
 		}
 
-		return e.ComplexityRoot.Session.Methods(childComplexity), true
+		return e.ComplexityRoot.Session.MethodList(childComplexity), true
 	case "Session.usedAt":
 		if e.ComplexityRoot.Session.UsedAt == nil {
 			break
@@ -25256,7 +25229,7 @@ func (ec *executionContext) _Link_metadata(ctx context.Context, field graphql.Co
 			return ec.fieldContext_Link_metadata(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Link().Metadata(ctx, obj)
+			return obj.Pairs()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*linkfield.Pair) graphql.Marshaler {
@@ -25271,7 +25244,7 @@ func (ec *executionContext) fieldContext_Link_metadata(_ context.Context, field 
 		Object:     "Link",
 		Field:      field,
 		IsMethod:   true,
-		IsResolver: true,
+		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Metadata(ctx, field)
 		},
@@ -25992,7 +25965,7 @@ func (ec *executionContext) _Link_routing(ctx context.Context, field graphql.Col
 			return ec.fieldContext_Link_routing(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Link().Routing(ctx, obj)
+			return obj.LinkRouting(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *link.LinkRouting) graphql.Marshaler {
@@ -26007,7 +25980,7 @@ func (ec *executionContext) fieldContext_Link_routing(_ context.Context, field g
 		Object:     "Link",
 		Field:      field,
 		IsMethod:   true,
-		IsResolver: true,
+		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_LinkRouting(ctx, field)
 		},
@@ -26587,11 +26560,11 @@ func (ec *executionContext) _LinkRouting_rules(ctx context.Context, field graphq
 			return ec.fieldContext_LinkRouting_rules(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.LinkRouting().Rules(ctx, obj)
+			return obj.LinkRules(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*link.LinkRule) graphql.Marshaler {
-			return ec.marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRuleᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []link.LinkRule) graphql.Marshaler {
+			return ec.marshalNRoutingRule2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRuleᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -26602,7 +26575,7 @@ func (ec *executionContext) fieldContext_LinkRouting_rules(_ context.Context, fi
 		Object:     "LinkRouting",
 		Field:      field,
 		IsMethod:   true,
-		IsResolver: true,
+		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_RoutingRule(ctx, field)
 		},
@@ -27298,7 +27271,7 @@ func (ec *executionContext) _LinkVersion_metadata(ctx context.Context, field gra
 			return ec.fieldContext_LinkVersion_metadata(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.LinkVersion().Metadata(ctx, obj)
+			return obj.Pairs()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*linkfield.Pair) graphql.Marshaler {
@@ -27313,7 +27286,7 @@ func (ec *executionContext) fieldContext_LinkVersion_metadata(_ context.Context,
 		Object:     "LinkVersion",
 		Field:      field,
 		IsMethod:   true,
-		IsResolver: true,
+		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Metadata(ctx, field)
 		},
@@ -35447,11 +35420,11 @@ func (ec *executionContext) _RoutingRule_targets(ctx context.Context, field grap
 			return ec.fieldContext_RoutingRule_targets(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.RoutingRule().Targets(ctx, obj)
+			return obj.LinkTargets(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*link.LinkTarget) graphql.Marshaler {
-			return ec.marshalNRoutingTarget2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTargetᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []link.LinkTarget) graphql.Marshaler {
+			return ec.marshalNRoutingTarget2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTargetᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -35462,7 +35435,7 @@ func (ec *executionContext) fieldContext_RoutingRule_targets(_ context.Context, 
 		Object:     "RoutingRule",
 		Field:      field,
 		IsMethod:   true,
-		IsResolver: true,
+		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_RoutingTarget(ctx, field)
 		},
@@ -36209,7 +36182,7 @@ func (ec *executionContext) _Session_methods(ctx context.Context, field graphql.
 			return ec.fieldContext_Session_methods(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Session().Methods(ctx, obj)
+			return obj.MethodList(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []account.Method) graphql.Marshaler {
@@ -36220,7 +36193,7 @@ func (ec *executionContext) _Session_methods(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Session_methods(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Session", field, true, true, "AuthMethod")
+	return graphql.NewScalarFieldContext("Session", field, true, false, "AuthMethod")
 }
 
 func (ec *executionContext) _Session_authenticatedAt(ctx context.Context, field graphql.CollectedField, obj *account.Session) (ret graphql.Marshaler) {
@@ -36301,7 +36274,7 @@ func (ec *executionContext) _Session_isCurrent(ctx context.Context, field graphq
 			return ec.fieldContext_Session_isCurrent(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Session().IsCurrent(ctx, obj)
+			return obj.IsCurrent(ctx), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
@@ -36312,7 +36285,7 @@ func (ec *executionContext) _Session_isCurrent(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Session_isCurrent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Session", field, true, true, "Boolean")
+	return graphql.NewScalarFieldContext("Session", field, true, false, "Boolean")
 }
 
 func (ec *executionContext) _SessionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*account.Session]) (ret graphql.Marshaler) {
@@ -36783,7 +36756,7 @@ func (ec *executionContext) _Stats_latency(ctx context.Context, field graphql.Co
 			return ec.fieldContext_Stats_latency(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Stats().Latency(ctx, obj)
+			return obj.Latency(ctx)
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Latency) graphql.Marshaler {
@@ -36798,7 +36771,7 @@ func (ec *executionContext) fieldContext_Stats_latency(_ context.Context, field 
 		Object:     "Stats",
 		Field:      field,
 		IsMethod:   true,
-		IsResolver: true,
+		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Latency(ctx, field)
 		},
@@ -41637,7 +41610,7 @@ func (ec *executionContext) _Workspace_requireSecondFactor(ctx context.Context, 
 			return ec.fieldContext_Workspace_requireSecondFactor(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Workspace().RequireSecondFactor(ctx, obj)
+			return obj.RequireSecondFactor, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
@@ -41648,7 +41621,7 @@ func (ec *executionContext) _Workspace_requireSecondFactor(ctx context.Context, 
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_requireSecondFactor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Boolean")
+	return graphql.NewScalarFieldContext("Workspace", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Workspace_viewerRole(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -41683,18 +41656,18 @@ func (ec *executionContext) _Workspace_defaultStrategy(ctx context.Context, fiel
 			return ec.fieldContext_Workspace_defaultStrategy(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Workspace().DefaultStrategy(ctx, obj)
+			return obj.DefaultStrategy, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v link.Strategy) graphql.Marshaler {
-			return ec.marshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCodeStrategy2string(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_defaultStrategy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, "CodeStrategy")
+	return graphql.NewScalarFieldContext("Workspace", field, false, false, "CodeStrategy")
 }
 
 func (ec *executionContext) _Workspace_defaultRedirectStatus(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -41706,7 +41679,7 @@ func (ec *executionContext) _Workspace_defaultRedirectStatus(ctx context.Context
 			return ec.fieldContext_Workspace_defaultRedirectStatus(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Workspace().DefaultRedirectStatus(ctx, obj)
+			return obj.DefaultRedirectStatus, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
@@ -41717,7 +41690,7 @@ func (ec *executionContext) _Workspace_defaultRedirectStatus(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_defaultRedirectStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Int")
+	return graphql.NewScalarFieldContext("Workspace", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Workspace_hitLimit(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -41983,7 +41956,7 @@ func (ec *executionContext) _Workspace_primaryHost(ctx context.Context, field gr
 			return ec.fieldContext_Workspace_primaryHost(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Workspace().PrimaryHost(ctx, obj)
+			return obj.PrimaryHost, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
@@ -41994,7 +41967,7 @@ func (ec *executionContext) _Workspace_primaryHost(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_primaryHost(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, "String")
+	return graphql.NewScalarFieldContext("Workspace", field, false, false, "String")
 }
 
 func (ec *executionContext) _Workspace_deletedAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -42006,7 +41979,7 @@ func (ec *executionContext) _Workspace_deletedAt(ctx context.Context, field grap
 			return ec.fieldContext_Workspace_deletedAt(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Workspace().DeletedAt(ctx, obj)
+			return obj.DeletedAt, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
@@ -42017,7 +41990,7 @@ func (ec *executionContext) _Workspace_deletedAt(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_deletedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Time")
+	return graphql.NewScalarFieldContext("Workspace", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Workspace_members(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -42369,7 +42342,7 @@ func (ec *executionContext) _Workspace_notFoundUrl(ctx context.Context, field gr
 			return ec.fieldContext_Workspace_notFoundUrl(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Workspace().NotFoundURL(ctx, obj)
+			return obj.NotFoundURL, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
@@ -42380,7 +42353,7 @@ func (ec *executionContext) _Workspace_notFoundUrl(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_notFoundUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, "String")
+	return graphql.NewScalarFieldContext("Workspace", field, false, false, "String")
 }
 
 func (ec *executionContext) _Workspace_endedUrl(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -42392,7 +42365,7 @@ func (ec *executionContext) _Workspace_endedUrl(ctx context.Context, field graph
 			return ec.fieldContext_Workspace_endedUrl(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Workspace().EndedURL(ctx, obj)
+			return obj.EndedURL, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
@@ -42403,7 +42376,7 @@ func (ec *executionContext) _Workspace_endedUrl(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_endedUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, "String")
+	return graphql.NewScalarFieldContext("Workspace", field, false, false, "String")
 }
 
 func (ec *executionContext) _Workspace_caseSensitiveCodes(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -42415,7 +42388,7 @@ func (ec *executionContext) _Workspace_caseSensitiveCodes(ctx context.Context, f
 			return ec.fieldContext_Workspace_caseSensitiveCodes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Workspace().CaseSensitiveCodes(ctx, obj)
+			return obj.CaseSensitiveCodes, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
@@ -42426,7 +42399,7 @@ func (ec *executionContext) _Workspace_caseSensitiveCodes(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_caseSensitiveCodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Boolean")
+	return graphql.NewScalarFieldContext("Workspace", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Workspace_inspectable(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -42438,7 +42411,7 @@ func (ec *executionContext) _Workspace_inspectable(ctx context.Context, field gr
 			return ec.fieldContext_Workspace_inspectable(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Workspace().Inspectable(ctx, obj)
+			return obj.Inspectable, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
@@ -42449,7 +42422,7 @@ func (ec *executionContext) _Workspace_inspectable(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_inspectable(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Workspace", field, true, true, "Boolean")
+	return graphql.NewScalarFieldContext("Workspace", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Workspace_qrStyle(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
@@ -53882,11 +53855,10 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "metadata":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Link_metadata(ctx, field, obj)
-				})
+			out.Values[i] = ec._Link_metadata(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "archived":
 			out.Values[i] = ec._Link_archived(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -54027,11 +53999,10 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "routing":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Link_routing(ctx, field, obj)
-				})
+			out.Values[i] = ec._Link_routing(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "qrCode":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -54312,11 +54283,10 @@ func (ec *executionContext) _LinkRouting(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("LinkRouting")
 		case "rules":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._LinkRouting_rules(ctx, field, obj)
-				})
+			out.Values[i] = ec._LinkRouting_rules(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "query":
 			out.Values[i] = ec._LinkRouting_query(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -54480,11 +54450,10 @@ func (ec *executionContext) _LinkVersion(ctx context.Context, sel ast.SelectionS
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "metadata":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._LinkVersion_metadata(ctx, field, obj)
-				})
+			out.Values[i] = ec._LinkVersion_metadata(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "archived":
 			out.Values[i] = ec._LinkVersion_archived(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -57336,38 +57305,37 @@ func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionS
 		case "id":
 			out.Values[i] = ec._RoutingRule_id(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "name":
 			out.Values[i] = ec._RoutingRule_name(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "enabled":
 			out.Values[i] = ec._RoutingRule_enabled(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "when":
 			out.Values[i] = ec._RoutingRule_when(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "unless":
 			out.Values[i] = ec._RoutingRule_unless(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		case "targets":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._RoutingRule_targets(ctx, field, obj)
-				})
+			out.Values[i] = ec._RoutingRule_targets(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "stickiness":
 			out.Values[i] = ec._RoutingRule_stickiness(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+				out.Invalids++
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -57709,11 +57677,10 @@ func (ec *executionContext) _Session(ctx context.Context, sel ast.SelectionSet, 
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "methods":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Session_methods(ctx, field, obj)
-				})
+			out.Values[i] = ec._Session_methods(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "authenticatedAt":
 			out.Values[i] = ec._Session_authenticatedAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -60076,28 +60043,25 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "requireSecondFactor":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Workspace_requireSecondFactor(ctx, field, obj)
-				})
+			out.Values[i] = ec._Workspace_requireSecondFactor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "viewerRole":
 			out.Values[i] = ec._Workspace_viewerRole(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "defaultStrategy":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Workspace_defaultStrategy(ctx, field, obj)
-				})
+			out.Values[i] = ec._Workspace_defaultStrategy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "defaultRedirectStatus":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Workspace_defaultRedirectStatus(ctx, field, obj)
-				})
+			out.Values[i] = ec._Workspace_defaultRedirectStatus(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "hitLimit":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -60140,17 +60104,15 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "primaryHost":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Workspace_primaryHost(ctx, field, obj)
-				})
+			out.Values[i] = ec._Workspace_primaryHost(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "deletedAt":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Workspace_deletedAt(ctx, field, obj)
-				})
+			out.Values[i] = ec._Workspace_deletedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "members":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -60200,29 +60162,25 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 					return ec._Workspace_routingDefaults(ctx, field, obj)
 				})
 		case "notFoundUrl":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Workspace_notFoundUrl(ctx, field, obj)
-				})
+			out.Values[i] = ec._Workspace_notFoundUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "endedUrl":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Workspace_endedUrl(ctx, field, obj)
-				})
+			out.Values[i] = ec._Workspace_endedUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "caseSensitiveCodes":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Workspace_caseSensitiveCodes(ctx, field, obj)
-				})
+			out.Values[i] = ec._Workspace_caseSensitiveCodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "inspectable":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Workspace_inspectable(ctx, field, obj)
-				})
+			out.Values[i] = ec._Workspace_inspectable(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "qrStyle":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -61210,6 +61168,20 @@ func (ec *executionContext) unmarshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋli
 func (ec *executionContext) marshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx context.Context, sel ast.SelectionSet, v link.Strategy) graphql.Marshaler {
 	_ = sel
 	res := limit.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "CodeStrategy!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNCodeStrategy2string(ctx context.Context, v any) (string, error) {
+	res, err := limit.UnmarshalString(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCodeStrategy2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	res := limit.MarshalString(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "CodeStrategy!")
 	}
@@ -63251,11 +63223,15 @@ func (ec *executionContext) marshalNRotateWebhookSecretPayload2ᚖgithubᚗcom�
 	return ec._RotateWebhookSecretPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRuleᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.LinkRule) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingRule2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRule(ctx context.Context, sel ast.SelectionSet, v link.LinkRule) graphql.Marshaler {
+	return ec._RoutingRule(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRoutingRule2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRuleᚄ(ctx context.Context, sel ast.SelectionSet, v []link.LinkRule) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRoutingRule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRule(ctx, sel, v[i])
+		return ec.marshalNRoutingRule2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRule(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63265,14 +63241,6 @@ func (ec *executionContext) marshalNRoutingRule2ᚕᚖgithubᚗcomᚋlinkforge�
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNRoutingRule2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRule(ctx context.Context, sel ast.SelectionSet, v *link.LinkRule) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RoutingRule!")
-		return graphql.Null
-	}
-	return ec._RoutingRule(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRoutingRuleInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐRule(ctx context.Context, v any) (*routing.Rule, error) {
@@ -63280,11 +63248,15 @@ func (ec *executionContext) unmarshalNRoutingRuleInput2ᚖgithubᚗcomᚋlinkfor
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRoutingTarget2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTargetᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.LinkTarget) graphql.Marshaler {
+func (ec *executionContext) marshalNRoutingTarget2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTarget(ctx context.Context, sel ast.SelectionSet, v link.LinkTarget) graphql.Marshaler {
+	return ec._RoutingTarget(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRoutingTarget2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTargetᚄ(ctx context.Context, sel ast.SelectionSet, v []link.LinkTarget) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRoutingTarget2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTarget(ctx, sel, v[i])
+		return ec.marshalNRoutingTarget2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTarget(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -63294,14 +63266,6 @@ func (ec *executionContext) marshalNRoutingTarget2ᚕᚖgithubᚗcomᚋlinkforge
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNRoutingTarget2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkTarget(ctx context.Context, sel ast.SelectionSet, v *link.LinkTarget) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RoutingTarget!")
-		return graphql.Null
-	}
-	return ec._RoutingTarget(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRoutingTargetInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTargetᚄ(ctx context.Context, v any) ([]*routing.Target, error) {

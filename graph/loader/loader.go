@@ -46,8 +46,11 @@ func Expect[I, T any](l *Loader[T], items []I, key func(I) string) {
 	l.Expect(keys)
 }
 
-// Get returns the value of a key: the zero value if there is none.
-func (l *Loader[T]) Get(ctx context.Context, key string) (T, error) {
+// Get returns the value of a key: the zero value if there is none, or the key is empty.
+func (l *Loader[T]) Get(ctx context.Context, key string) (none T, err error) {
+	if key == "" {
+		return none, nil
+	}
 	l.mu.Lock()
 	l.join([]string{key})
 	b := l.batches[key]

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestLoader_LoadsExpectedKeysTogether and every key once.
+// TestLoader_LoadsExpectedKeysTogether and every key but the empty one once.
 func TestLoader_LoadsExpectedKeysTogether(t *testing.T) {
 	t.Parallel()
 	var loads [][]string
@@ -17,7 +17,7 @@ func TestLoader_LoadsExpectedKeysTogether(t *testing.T) {
 		return map[string]int{"a": 1, "b": 2, "c": 3}, nil
 	}}
 	l.Expect([]string{"a", "b"})
-	l.Expect([]string{"b", "c", "none"})
+	Expect(&l, []string{"b", "", "c", "none"}, func(key string) string { return key })
 	var all sync.WaitGroup
 	for key, want := range map[string]int{"a": 1, "b": 2} {
 		for range 10 {
@@ -29,8 +29,10 @@ func TestLoader_LoadsExpectedKeysTogether(t *testing.T) {
 		}
 	}
 	all.Wait()
-	if got, err := l.Get(t.Context(), "none"); got != 0 || err != nil {
-		t.Errorf("a key without a value: %d, %v", got, err)
+	for _, key := range []string{"none", ""} {
+		if got, err := l.Get(t.Context(), key); got != 0 || err != nil {
+			t.Errorf("the key %q without a value: %d, %v", key, got, err)
+		}
 	}
 	if want := [][]string{{"a", "b"}, {"c", "none"}}; !slices.EqualFunc(loads, want, slices.Equal) {
 		t.Errorf("loaded %v, want %v", loads, want)

@@ -70,6 +70,24 @@ func (l *Link) LinkRouting() *LinkRouting {
 	return &LinkRouting{Routing: routing.OrDefaults(l.Routing), Link: l}
 }
 
+// LinkRules returns the rules.
+func (of *LinkRouting) LinkRules() []LinkRule {
+	rules := make([]LinkRule, 0, len(of.Rules))
+	for _, rule := range of.Rules {
+		rules = append(rules, LinkRule{Rule: rule, Link: of.Link})
+	}
+	return rules
+}
+
+// LinkTargets returns the targets.
+func (of *LinkRule) LinkTargets() []LinkTarget {
+	targets := make([]LinkTarget, 0, len(of.Targets))
+	for _, target := range of.Targets {
+		targets = append(targets, LinkTarget{Target: target, Link: of.Link})
+	}
+	return targets
+}
+
 // Program returns the program of an active link without the settings of its workspace and domain.
 func (l *Link) Program() routing.Program {
 	return routing.NewProgram(l.ID, &l.Settings, urlnorm.Location(l.OriginalURL))

@@ -150,6 +150,9 @@ func (c *Change) Names() (names []string) {
 	return names
 }
 
+// Pairs returns the pairs of the metadata in the order of their keys.
+func (v Values) Pairs() ([]*Pair, error) { return v.Metadata.Pairs() }
+
 // Normal returns the values with texts in validate.Normal form, and with tags. Versions keep the form
 // that texts had.
 func (v Values) Normal() Values {

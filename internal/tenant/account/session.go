@@ -43,6 +43,15 @@ type Session struct {
 	MethodsChangedAt *time.Time
 }
 
+// MethodList returns how the user was authenticated.
+func (s *Session) MethodList() []Method { return s.Methods.List() }
+
+// IsCurrent reports whether the context's actor uses the session.
+func (s *Session) IsCurrent(ctx context.Context) bool {
+	actor, err := Current(ctx)
+	return err == nil && actor.SessionID == s.ID
+}
+
 // Login is the result of an authentication: a session, or the Challenge to prove more.
 type Login struct {
 	Challenge *Challenge // nil for a session

@@ -28,9 +28,9 @@ func (s *Store) Delete(ctx context.Context, m Membership) (Membership, error) {
 	if err := s.setDeleted(ctx, m, audit.WorkspaceDeleted, &now); err != nil {
 		return Membership{}, err
 	}
-	deleted := *m.workspace
+	deleted := *m.row
 	deleted.DeletedAt = &now
-	m.workspace = &deleted
+	m.row = &deleted
 	return m, nil
 }
 
@@ -41,7 +41,7 @@ func (s *Store) Restore(ctx context.Context, a account.Actor, workspaceID string
 	if err != nil {
 		return Membership{}, err
 	}
-	if !s.now().Before(m.workspace.DeletedAt.Add(Undo)) || !m.role.Allows(DeleteWorkspace) {
+	if !s.now().Before(m.row.DeletedAt.Add(Undo)) || !m.role.Allows(DeleteWorkspace) {
 		return Membership{}, errNotFound() // other members do not see a deleted workspace
 	}
 	if err := s.setDeleted(ctx, m, audit.WorkspaceRestored, nil); err != nil {

@@ -16,11 +16,14 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/account"
 )
 
+// row names the columns that a Membership shows: no other package can replace them.
+type row = Workspace
+
 // Membership proves that an account or API key belongs to a workspace. Only this package creates
 // one, so a method that takes a Membership cannot be reached without the check. The zero value is
 // of no workspace.
 type Membership struct {
-	workspace *Workspace
+	*row
 	accountID string
 	role      Role
 	key       *account.Key // nil for an account
@@ -38,14 +41,14 @@ type Membership struct {
 
 // Public returns the membership that creates anonymous links. No account has it.
 func Public() Membership {
-	return Membership{role: Editor, workspace: &Workspace{
+	return Membership{role: Editor, row: &Workspace{
 		ID: id.PublicWorkspace, Slug: "public", Name: "Public", DefaultStrategy: "COUNTER", DefaultRedirectStatus: 302,
 		CaseSensitiveCodes: true,
 	}}
 }
 
 // IsPublic reports whether the membership is Public.
-func (m Membership) IsPublic() bool { return m.workspace.ID == id.PublicWorkspace }
+func (m Membership) IsPublic() bool { return m.row.ID == id.PublicWorkspace }
 
 // AccountID returns the member's account; empty for an API key and for Public.
 func (m Membership) AccountID() string { return m.accountID }
@@ -62,25 +65,25 @@ func (m Membership) ActorID() string {
 // have many keys. It is the workspace's if that account was deleted, and for Public.
 func (m Membership) Responsible() string {
 	if m.key != nil {
-		return cmp.Or(m.key.CreatedBy, m.workspace.ID)
+		return cmp.Or(m.key.CreatedBy, m.row.ID)
 	}
-	return cmp.Or(m.accountID, m.workspace.ID)
+	return cmp.Or(m.accountID, m.row.ID)
 }
 
 // Workspace returns the workspace, which must not be changed.
-func (m Membership) Workspace() *Workspace { return m.workspace }
+func (m Membership) Workspace() *Workspace { return m.row }
 
 // ID returns the workspace's ID.
-func (m Membership) ID() string { return m.workspace.ID }
+func (m Membership) ID() string { return m.row.ID }
 
 // Slug returns the workspace's part of short URLs.
-func (m Membership) Slug() string { return m.workspace.Slug }
+func (m Membership) Slug() string { return m.row.Slug }
 
 // Name returns the workspace's name.
-func (m Membership) Name() string { return m.workspace.Name }
+func (m Membership) Name() string { return m.row.Name }
 
 // CreatedAt returns when the workspace was created.
-func (m Membership) CreatedAt() time.Time { return m.workspace.CreatedAt }
+func (m Membership) CreatedAt() time.Time { return m.row.CreatedAt }
 
 // Role returns the member's role; for an API key the lowest one that allows all its scopes.
 func (m Membership) Role() Role { return m.role }
@@ -206,7 +209,7 @@ func (s *Store) Observe(ctx context.Context, workspaceID string) (Membership, er
 		return Membership{}, db.NoRowsAs(errNotFound(), err, "reading a workspace")
 	}
 	key := &account.Key{WorkspaceID: w.ID, Scopes: []string{string(ReadStats)}}
-	return Membership{workspace: w, role: Viewer, key: key}, nil
+	return Membership{row: w, role: Viewer, key: key}, nil
 }
 
 // membershipRow is a workspace and an account's role in it.
@@ -220,7 +223,7 @@ type membershipRow struct {
 
 func (r membershipRow) membership(a account.Actor) Membership {
 	m := Membership{
-		workspace: &r.Workspace, accountID: a.AccountID, role: r.Role, key: a.Key, isUnverified: r.IsUnverified,
+		row: &r.Workspace, accountID: a.AccountID, role: r.Role, key: a.Key, isUnverified: r.IsUnverified,
 		lacksSecondFactor: a.LacksSecondFactor(), countsGroups: a.CountsGroups(), version: r.RowVersion,
 	}
 	if m.key != nil {

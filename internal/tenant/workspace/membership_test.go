@@ -83,14 +83,14 @@ func TestMembership_FollowsPermissions(t *testing.T) {
 	for p, want := range allowed {
 		var got []string
 		for _, r := range roles {
-			got = append(got, answer(Membership{workspace: &Workspace{}, role: r}, p))
+			got = append(got, answer(Membership{row: &Workspace{}, role: r}, p))
 		}
 		// A key has the permissions of its scopes, with any role.
-		got = append(got, answer(Membership{workspace: &Workspace{}, role: Owner,
+		got = append(got, answer(Membership{row: &Workspace{}, role: Owner,
 			key: &account.Key{Scopes: []string{string(p)}}}, p))
 		wanttest.Equal(t, want, strings.Join(got, " "), "%s is allowed to %v, and to keys", p, roles)
 		for _, scopes := range [][]string{nil, {"OWNER"}, {strings.ToLower(string(p))}, {string(p) + " "}} {
-			if answer(Membership{workspace: &Workspace{}, role: Owner, key: &account.Key{Scopes: scopes}}, p) == "yes" {
+			if answer(Membership{row: &Workspace{}, role: Owner, key: &account.Key{Scopes: scopes}}, p) == "yes" {
 				t.Errorf("a key with the scopes %q may do %s", scopes, p)
 			}
 		}
@@ -105,9 +105,9 @@ func TestMembership_Responsible(t *testing.T) {
 	t.Parallel()
 	in := &Workspace{ID: "ws_1"}
 	for want, m := range map[string]Membership{
-		"usr_1": {workspace: in, accountID: "usr_1"},
-		"usr_2": {workspace: in, key: &account.Key{ID: "key_1", CreatedBy: "usr_2"}},
-		"ws_1":  {workspace: in, key: &account.Key{ID: "key_2"}},
+		"usr_1": {row: in, accountID: "usr_1"},
+		"usr_2": {row: in, key: &account.Key{ID: "key_1", CreatedBy: "usr_2"}},
+		"ws_1":  {row: in, key: &account.Key{ID: "key_2"}},
 	} {
 		if got := m.Responsible(); got != want {
 			t.Errorf("%s is responsible, want %s", got, want)

@@ -133,7 +133,7 @@ func RolesWith(p Permission) []Role {
 func (p Permission) reads() bool { return strings.HasSuffix(string(p), "_READ") }
 
 // May reports whether the member, or the API key, has the permission.
-func (m Membership) May(p Permission) bool { return m.workspace != nil && m.refusal(p) == nil }
+func (m Membership) May(p Permission) bool { return m.row != nil && m.refusal(p) == nil }
 
 // proveFactor is how a session without a second factor gets one.
 const proveFactor = "enroll an authenticator app with enrollTotp and confirmTotp, then refresh the session or log in " +
@@ -142,12 +142,12 @@ const proveFactor = "enroll an authenticator app with enrollTotp and confirmTotp
 // refusal returns Forbidden with the remedy unless the member or API key has the permission.
 func (m Membership) refusal(p Permission) error {
 	switch {
-	case m.key != nil && m.workspace != nil:
+	case m.key != nil && m.row != nil:
 		return CheckKey(m.key, p)
-	case m.workspace == nil || !m.role.Allows(p):
+	case m.row == nil || !m.role.Allows(p):
 		return errs.New(errs.Forbidden, "This operation requires the role %s. Your role is %s.", ruleOf(p).Least,
 			m.role)
-	case m.lacksSecondFactor && m.workspace.RequireSecondFactor:
+	case m.lacksSecondFactor && m.row.RequireSecondFactor:
 		return errs.New(errs.Forbidden, "This workspace requires a second factor: "+proveFactor)
 	case m.isUnverified && !p.reads():
 		return errUnverified()
@@ -185,7 +185,7 @@ func (m Membership) Enter(ctx context.Context, p Permission) (context.Context, e
 	if err := m.refusal(p); err != nil {
 		return ctx, err
 	}
-	return db.InWorkspace(ctx, m.workspace.ID, m.accountID), nil
+	return db.InWorkspace(ctx, m.row.ID, m.accountID), nil
 }
 
 // roleFor returns the lowest role that allows a key's scopes.

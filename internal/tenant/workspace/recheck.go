@@ -129,6 +129,6 @@ func Refresh(ctx context.Context, d *db.DB, conn bun.IDB, m Membership) (Members
 	if err := q.Scan(ctx); err != nil {
 		return m, db.NoRowsAs(errNotFound(), err, "reading a workspace again")
 	}
-	m.workspace, m.version, m.memory = &row.Workspace, row.RowVersion, nil
+	m.row, m.version, m.memory = &row.Workspace, row.RowVersion, nil
 	return m, nil
 }

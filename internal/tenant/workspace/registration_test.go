@@ -148,7 +148,7 @@ func TestRecheck_SeesTheCurrentRole(t *testing.T) {
 		must.Value(b.Accept(t.Context(), b.eve, token))(t)
 		eve := must.Value(b.Require(t.Context(), b.eve, m.ID()))(t)
 		ctx := must.Value(eve.Enter(t.Context(), ReadLinks))(t)
-		key := Membership{workspace: m.workspace, key: &account.Key{Scopes: []string{string(WriteLinks)}}}
+		key := Membership{row: m.row, key: &account.Key{Scopes: []string{string(WriteLinks)}}}
 		recheck := func() (refused error) {
 			must.NoError(t, b.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 				lookup, refusals := Recheck(b.DB, tx, WriteLinks, []Membership{Public(), m, eve, eve, key})

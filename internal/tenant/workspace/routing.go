@@ -33,7 +33,7 @@ func (s *Store) changeQRStyle(ctx context.Context, m Membership, c Change) (*qr.
 
 // QRStyle returns the style of the workspace's QR codes, with its logo.
 func (s *Store) QRStyle(ctx context.Context, m Membership) (qr.Style, error) {
-	style := qr.OrDefault(m.workspace.QRStyle)
+	style := qr.OrDefault(m.row.QRStyle)
 	if !style.HasLogo() {
 		return style, nil
 	}

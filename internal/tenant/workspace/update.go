@@ -69,7 +69,7 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 	}
 	changed := m
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		changed.workspace, err = s.update(ctx, tx, m, c, style)
+		changed.row, err = s.update(ctx, tx, m, c, style)
 		return err
 	})
 	if db.IsUniqueViolation(err) { // FoldCodes returns its own as Conflict

@@ -127,7 +127,7 @@ func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) 
 	if err != nil {
 		return Membership{}, err
 	}
-	m := Membership{workspace: w, accountID: a.AccountID, role: Owner}
+	m := Membership{row: w, accountID: a.AccountID, role: Owner}
 	err = s.DB.Tx(db.InWorkspace(ctx, w.ID, a.AccountID), func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewInsert().Model(w).On("CONFLICT (slug) DO NOTHING").Returning("id").Exec(ctx, &w.ID)
 		if errors.Is(err, sql.ErrNoRows) {
