@@ -1,6 +1,7 @@
 package hitquota
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -37,8 +38,8 @@ type Grants struct {
 	// Log receives failures to return grants.
 	Log *slog.Logger
 
-	calls    batcher.Batcher[struct{}, wish, *shares]
-	alone    batcher.Batcher[string, wish, *shares] // of one subject, after a shared call has failed
+	calls    batcher.Batcher[struct{}, *wish, struct{}]
+	alone    batcher.Batcher[string, *wish, struct{}] // of one subject, after a shared call has failed
 	checks   batcher.Batcher[struct{}, string, []string]
 	granting sync.WaitGroup
 	open     atomic.Int64  // grants that are being taken, or are neither committed nor released
@@ -96,40 +97,36 @@ func (g *Grants) OutstandingGrants() int64 {
 func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, grantDeadline)
 	defer cancel()
-	type answer struct {
-		ok  bool
-		err error
-	}
-	answers := make(chan answer)
+	answers := make(chan *wish)
 	g.open.Add(1)
 	g.granting.Go(func() {
-		system := db.AsSystem(context.WithoutCancel(ctx))
-		one := wish{ctx, subject}
-		granted, err := g.calls.Do(system, struct{}{}, one, g.grantAll)
-		ok, err := granted.take(subject, err)
+		system, w := db.AsSystem(context.WithoutCancel(ctx)), &wish{ctx: ctx, subject: subject}
+		_, err := g.calls.Do(system, struct{}{}, w, g.grantAll)
+		w.err = cmp.Or(err, w.err)
 		// another subject may be the reason
-		retry := db.IsLockTimeout(err) || err != nil && !errs.Is(err, errs.Unavailable)
+		retry := db.IsLockTimeout(w.err) || w.err != nil && !errs.Is(w.err, errs.Unavailable)
 		for retry && ctx.Err() == nil {
-			granted, err = g.alone.Do(system, subject, one, g.grantAll)
-			ok, err = granted.take(subject, err)
-			retry = db.IsLockTimeout(err)
+			w.err = nil
+			_, err = g.alone.Do(system, subject, w, g.grantAll)
+			w.err = cmp.Or(err, w.err)
+			retry = db.IsLockTimeout(w.err)
 		}
 		select {
-		case answers <- answer{ok, err}:
-			if ok {
+		case answers <- w:
+			if w.isGranted {
 				return // the visitor ends it
 			}
 		case <-ctx.Done():
-			if ok {
+			if w.isGranted {
 				g.giveBack(subject, 1)
 			}
 		}
 		g.open.Add(-1)
 	})
 	select {
-	case a := <-answers:
-		if !a.ok {
-			return Grant{}, false, a.err
+	case w := <-answers:
+		if !w.isGranted {
+			return Grant{}, false, w.err
 		}
 		return Grant{g, subject}, true, nil
 	case <-ctx.Done():
@@ -137,36 +134,12 @@ func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error)
 	}
 }
 
-// wish is the request of a visitor for a grant, with the context of the visitor.
+// wish is the request of a visitor for a grant, with the context of the visitor and the outcome.
 type wish struct {
-	ctx     context.Context
-	subject string
-}
-
-// shares are the grants of a call, which its callers divide. If a statement has failed, err is the
-// outcome of the subjects with visitors left.
-type shares struct {
-	mu     sync.Mutex
-	left   map[string]int64
-	failed map[string]int64
-	err    error
-}
-
-// take takes a grant of the subject from the outcome of a call.
-func (s *shares) take(subject string, err error) (bool, error) {
-	if err != nil {
-		return false, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.left[subject] > 0 {
-		s.left[subject]--
-		return true, nil
-	}
-	if s.failed[subject] > 0 {
-		return false, s.err
-	}
-	return false, nil
+	ctx       context.Context
+	subject   string
+	isGranted bool
+	err       error
 }
 
 // change is a number of grants of a subject.
@@ -191,26 +164,26 @@ func (g *Grants) update(conn bun.IDB, numbers map[string]int64) *bun.UpdateQuery
 // statement fails, the grants of earlier ones hold. The context has the scope of the system.
 // PostgreSQL itself ends the wait for a row: if only the context ended, PostgreSQL would keep
 // waiting, and grant when the row is free.
-func (g *Grants) grantAll(ctx context.Context, wishes []wish) (*shares, error) {
+func (g *Grants) grantAll(ctx context.Context, wishes []*wish) (none struct{}, _ error) {
 	ctx, cancel := context.WithTimeout(db.WithShortLockTimeout(ctx), grantDeadline)
 	defer cancel()
-	wanted, granted := map[string]int64{}, &shares{left: map[string]int64{}}
+	wishes = slices.DeleteFunc(wishes, func(w *wish) bool { return w.ctx.Err() != nil })
+	wanted, granted := map[string]int64{}, map[string]int64{}
 	for _, w := range wishes {
-		if w.ctx.Err() == nil {
-			wanted[w.subject]++
-		}
+		wanted[w.subject]++
 	}
+	var failure error // of the subjects in step
 	step := maps.Clone(wanted)
 	for len(step) > 0 {
 		given, err := g.add(ctx, g.DB, step)
 		if err != nil {
-			granted.failed, granted.err = step, fmt.Errorf("granting redirects: %w", err)
+			failure = fmt.Errorf("granting redirects: %w", err)
 			break
 		}
 		for subject, n := range step {
 			if slices.Contains(given, subject) {
-				granted.left[subject] += n
-				n = min(n, wanted[subject]-granted.left[subject])
+				granted[subject] += n
+				n = min(n, wanted[subject]-granted[subject])
 			} else {
 				n /= 2
 			}
@@ -219,7 +192,14 @@ func (g *Grants) grantAll(ctx context.Context, wishes []wish) (*shares, error) {
 			}
 		}
 	}
-	return granted, nil
+	for _, w := range wishes {
+		if w.isGranted = granted[w.subject] > 0; w.isGranted {
+			granted[w.subject]--
+		} else if step[w.subject] > 0 {
+			w.err = failure
+		}
+	}
+	return none, nil
 }
 
 // add adds grants to the subjects whose maximum permits all of them, and returns these.
