@@ -2,6 +2,7 @@ package hitquota
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -150,11 +151,7 @@ func (c *memory) links(m click.Month) map[string]counter {
 	if links == nil {
 		links = map[string]counter{}
 		c.months[m] = links
-		for old := range c.months {
-			if old < m-1 {
-				delete(c.months, old)
-			}
-		}
+		maps.DeleteFunc(c.months, func(old click.Month, _ map[string]counter) bool { return old < m-1 })
 	}
 	return links
 }

@@ -93,16 +93,14 @@ func (s *shard) limit(h known) {
 // end ends a lease, if it is open. The unused hits of an outage lease are nobody's. The shard is
 // locked.
 func (s *shard) end(key linkKey, h known) {
-	switch {
-	case !h.open:
-	case h.number < 0 && h.pending > 0:
-		s.ended[h.number] = ended{
-			key: key, number: h.number, position: h.position, hits: h.pending, used: h.pending, pending: h.pending,
-		}
-	case h.number > 0:
-		s.ended[h.number] = ended{
-			key: key, number: h.number, position: h.position, hits: h.size, used: h.size - h.unused, pending: h.pending,
-		}
+	e := ended{
+		key: key, number: h.number, position: h.position, hits: h.size, used: h.size - h.unused, pending: h.pending,
+	}
+	if h.number < 0 {
+		e.hits = e.used
+	}
+	if h.open && (h.number > 0 || h.pending > 0) {
+		s.ended[h.number] = e
 	}
 }
 
