@@ -375,3 +375,13 @@ func TestLeases_MonthBeginsWithoutDatabase(t *testing.T) {
 		})
 	}
 }
+
+// TestOutage_EndedLeaseHasNoUnusedHits: only its pending hits may still become clicks.
+func TestOutage_EndedLeaseHasNoUnusedHits(t *testing.T) {
+	t.Parallel()
+	d, key := newDesk(newTally()), must.Value(keyOf(id.New(id.Link), thisMonth()))(t)
+	d.shard(&key).end(key, known{number: -1, size: 5, unused: 3, pending: 1, open: true})
+	if s := d.Stats(); s.Unused != 0 || s.Pending != 1 {
+		t.Errorf("%+v, want one pending hit", s)
+	}
+}
