@@ -20,7 +20,7 @@ type call struct {
 	member workspace.Membership
 	items  []*item
 	policy link.Policy
-	key    *idempotencyKey // may be nil
+	key    *keyRow // may be nil
 	// operationID is the bulk call; empty for none.
 	operationID string
 	imported    *Import // nil for other calls

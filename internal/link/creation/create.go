@@ -42,22 +42,20 @@ type Config struct {
 // Store creates links. It has the methods of the store of links.
 type Store struct {
 	*link.Store
-	config      Config
-	quota       *link.Quota
-	counters    *codecounter.Counter
-	idempotency idempotencyKeys
-	gatherer    gatherer
-	lanes       uint32 // of shared batches
-	collisions  atomic.Int64
-	exhausted   atomic.Int64
+	config     Config
+	quota      *link.Quota
+	counters   *codecounter.Counter
+	gatherer   gatherer
+	lanes      uint32 // of shared batches
+	collisions atomic.Int64
+	exhausted  atomic.Int64
 }
 
 // NewStore returns a Store that creates links in the store of links, within the quotas.
 func NewStore(c Config) *Store {
 	return &Store{
 		Store: c.Links, config: c, quota: c.Quota, counters: codecounter.New(c.Links.DB, c.CodeSecrets, c.Cell),
-		idempotency: idempotencyKeys{DB: c.Links.DB, Now: c.Links.Now},
-		gatherer:    gatherer{MaxBatch: maxBatchCalls, Serial: true}, lanes: defaultLanes,
+		gatherer: gatherer{MaxBatch: maxBatchCalls, Serial: true}, lanes: defaultLanes,
 	}
 }
 

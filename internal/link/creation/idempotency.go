@@ -31,12 +31,16 @@ type savedResult struct {
 	Field       []string `json:"field,omitempty"`
 }
 
-// newKey returns the batch's idempotency key, or nil. It returns InvalidInput.
-func (s *Store) newKey(m workspace.Membership, in Batch) (*idempotencyKey, error) {
+// newKey returns the batch's idempotency key without results, or nil. Calls with the same key must
+// have inputs with the same JSON. It returns InvalidInput.
+func (s *Store) newKey(m workspace.Membership, in Batch) (*keyRow, error) {
 	if in.IdempotencyKey == nil {
 		return nil, nil
 	}
-	name := *in.IdempotencyKey
+	name, err := validate.Opaque("The idempotency key", *in.IdempotencyKey, 1, maxName)
+	if err != nil {
+		return nil, errs.From(err).At("idempotencyKey")
+	}
 	in.IdempotencyKey = nil
 	var passwords []string
 	for _, l := range in.Links {
@@ -44,21 +48,38 @@ func (s *Store) newKey(m workspace.Membership, in Batch) (*idempotencyKey, error
 			passwords = append(passwords, p)
 		}
 	}
-	input := struct {
+	text, err := json.Marshal(struct {
 		Batch
 		Passwords []string `json:",omitempty"`
-	}{in, passwords}
-	return newIdempotencyKey(m.ID(), m.ActorID(), name, input)
+	}{in, passwords})
+	if err != nil {
+		return nil, fmt.Errorf("encoding a call's input: %w", err)
+	}
+	hash := sha256.Sum256(text)
+	return &keyRow{WorkspaceID: m.ID(), ActorID: m.ActorID(), Name: name, InputHash: hash[:]}, nil
 }
 
 // savedResults returns the results saved under the key, with the links in their current state, and
-// reports whether there are any. It returns IdempotencyConflict.
+// reports whether there are any. It returns IdempotencyConflict when a call with another input saved
+// them.
 func (s *Store) savedResults(
-	ctx context.Context, m workspace.Membership, k *idempotencyKey,
+	ctx context.Context, m workspace.Membership, key *keyRow,
 ) (results []link.Result, found bool, err error) {
+	row := *key
+	err = s.DB.NewSelect().Model(&row).WherePK().Where("created_at > ?", s.expiry()).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("selecting an idempotency key: %w", err)
+	}
+	if !slices.Equal(row.InputHash, key.InputHash) {
+		return nil, false, errs.New(errs.IdempotencyConflict,
+			"This key was used for something else within the last 24 hours. Use a new one.").At("idempotencyKey")
+	}
 	var saved []savedResult
-	if found, err = s.idempotency.Find(ctx, k, &saved); !found || err != nil {
-		return nil, false, err
+	if err := json.Unmarshal([]byte(row.Answer), &saved); err != nil {
+		return nil, false, fmt.Errorf("decoding saved results: %w", err)
 	}
 	ids := make([]string, 0, len(saved))
 	for _, r := range saved {
@@ -83,18 +104,33 @@ func (s *Store) savedResults(
 	return results, true, nil
 }
 
-// saveResults saves the results of a batch with a link under its idempotency key, if it has one. It
-// returns errKeyTaken when there are saved results already.
+// saveResults saves the results of a batch with a link under its idempotency key, if it has one, so
+// that a repeated call within 24 hours returns them. It returns errKeyTaken when there are saved
+// results already.
 func (b *batch) saveResults(ctx context.Context, tx bun.Tx) error {
-	key := b.calls[0].key
-	if key == nil || !slices.ContainsFunc(b.items, func(it *item) bool { return it.result().Link != nil }) {
+	if b.calls[0].key == nil || !slices.ContainsFunc(b.items, func(it *item) bool { return it.result().Link != nil }) {
 		return nil
 	}
 	saved := make([]savedResult, 0, len(b.items))
 	for _, it := range b.items {
 		saved = append(saved, it.savedResult())
 	}
-	return b.idempotency.Save(ctx, tx, key, saved)
+	text, err := json.Marshal(saved)
+	if err != nil {
+		return fmt.Errorf("encoding a call's results: %w", err)
+	}
+	row := *b.calls[0].key
+	row.Answer, row.CreatedAt = string(text), b.now
+	n, err := db.Affected(tx.NewInsert().Model(&row).On("CONFLICT (workspace_id, actor_id, name) DO UPDATE").
+		Set("input_hash = excluded.input_hash").Set("answer = excluded.answer").Set("created_at = excluded.created_at").
+		Where("?TableAlias.created_at <= ?", b.expiry()).Returning("NULL").Exec(ctx))
+	if err != nil {
+		return fmt.Errorf("saving an idempotency key: %w", err)
+	}
+	if n == 0 {
+		return errKeyTaken
+	}
+	return nil
 }
 
 // savedResult returns the item's result within the transaction.
@@ -118,14 +154,8 @@ const (
 // errKeyTaken means that another call with the same key has saved its results meanwhile.
 var errKeyTaken = errors.New("the idempotency key is taken")
 
-// idempotencyKey is an idempotency key of an actor in a workspace, with the hash of the call's
-// input.
-type idempotencyKey struct {
-	workspaceID, actorID, name string
-	inputHash                  []byte
-}
-
-// keyRow is an idempotency key with the results of its call.
+// keyRow is an idempotency key of an actor in a workspace, with the hash of the call's input, and
+// with its results once the transaction that creates the links has saved them.
 type keyRow struct {
 	bun.BaseModel `bun:"table:idempotency_keys"`
 
@@ -137,82 +167,13 @@ type keyRow struct {
 	CreatedAt   time.Time
 }
 
-// newIdempotencyKey returns the key that the caller has named. Calls with the same key must have
-// inputs with the same JSON. It returns InvalidInput.
-func newIdempotencyKey(workspaceID, actorID, name string, input any) (*idempotencyKey, error) {
-	name, err := validate.Opaque("The idempotency key", name, 1, maxName)
-	if err != nil {
-		return nil, errs.From(err).At("idempotencyKey")
-	}
-	text, err := json.Marshal(input)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a call's input: %w", err)
-	}
-	hash := sha256.Sum256(text)
-	return &idempotencyKey{workspaceID: workspaceID, actorID: actorID, name: name, inputHash: hash[:]}, nil
-}
-
-// idempotencyKeys stores the results of calls with an idempotency key, so that a repeated call
-// within 24 hours returns the results of the first. The transaction that creates the links saves
-// them.
-type idempotencyKeys struct {
-	DB  *db.DB
-	Now func() time.Time
-}
-
-// Find decodes the results saved under a key, and reports whether there are any. It returns
-// IdempotencyConflict when they were saved by a call with another input.
-func (s *idempotencyKeys) Find(ctx context.Context, k *idempotencyKey, results any) (bool, error) {
-	var saved keyRow
-	err := s.DB.NewSelect().Model(&saved).
-		Where("workspace_id = ?", k.workspaceID).Where("actor_id = ?", k.actorID).Where("name = ?", k.name).
-		Where("created_at > ?", s.expiry()).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("selecting an idempotency key: %w", err)
-	}
-	if !slices.Equal(saved.InputHash, k.inputHash) {
-		return false, errs.New(errs.IdempotencyConflict,
-			"This key was used for something else within the last 24 hours. Use a new one.").At("idempotencyKey")
-	}
-	if err := json.Unmarshal([]byte(saved.Answer), results); err != nil {
-		return false, fmt.Errorf("decoding saved results: %w", err)
-	}
-	return true, nil
-}
-
-// Save saves the results of a call under its key. It returns errKeyTaken when there are results
-// already.
-func (s *idempotencyKeys) Save(ctx context.Context, tx bun.Tx, k *idempotencyKey, results any) error {
-	text, err := json.Marshal(results)
-	if err != nil {
-		return fmt.Errorf("encoding a call's results: %w", err)
-	}
-	saved := keyRow{
-		WorkspaceID: k.workspaceID, ActorID: k.actorID, Name: k.name,
-		InputHash: k.inputHash, Answer: string(text), CreatedAt: db.Instant(s.Now()),
-	}
-	n, err := db.Affected(tx.NewInsert().Model(&saved).On("CONFLICT (workspace_id, actor_id, name) DO UPDATE").
-		Set("input_hash = excluded.input_hash").Set("answer = excluded.answer").Set("created_at = excluded.created_at").
-		Where("?TableAlias.created_at <= ?", s.expiry()).Returning("NULL").Exec(ctx))
-	if err != nil {
-		return fmt.Errorf("saving an idempotency key: %w", err)
-	}
-	if n == 0 {
-		return errKeyTaken
-	}
-	return nil
-}
-
 // expiredKeysBatch is how many expired keys a statement deletes.
 const expiredKeysBatch = 500
 
 // CleanUp deletes expired idempotency keys, in batches.
 func (s *Store) CleanUp(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
-	expiry := s.idempotency.expiry()
+	expiry := s.expiry()
 	deleted, err := db.InBatches(expiredKeysBatch, func() (int64, error) {
 		batch := s.DB.NewSelect().Model((*keyRow)(nil)).Column("workspace_id", "actor_id", "name").
 			Where("created_at <= ?", expiry).Order("created_at").Limit(expiredKeysBatch)
@@ -238,4 +199,4 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 }
 
 // expiry returns the instant at or before which keys have expired.
-func (s *idempotencyKeys) expiry() time.Time { return db.Instant(s.Now()).Add(-lifetime) }
+func (s *Store) expiry() time.Time { return s.now().Add(-lifetime) }

@@ -308,7 +308,7 @@ func TestCall_IsAlone(t *testing.T) {
 		return c
 	}
 	policy, key, upsert := links(1, Input{}), links(1, Input{}), links(1, Input{})
-	policy.policy, key.key, upsert.items[0].isUpsert = link.AllOrNothing, &idempotencyKey{}, true
+	policy.policy, key.key, upsert.items[0].isUpsert = link.AllOrNothing, &keyRow{}, true
 	for name, c := range map[string]struct {
 		call call
 		want bool
