@@ -3,8 +3,7 @@ package creation
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
-	"io"
+	"hash/crc32"
 	"slices"
 
 	"github.com/linkforge/linkforge/internal/link"
@@ -39,18 +38,16 @@ func (s *Store) create(ctx context.Context, c *call) error {
 	if c.isAlone() {
 		return firstError(s.newBatch(c).run(ctx), c)
 	}
-	if _, err := s.gatherer.Do(ctx, s.lane(c.member.ID()), c, s.createShared); err != nil || !c.hasLeft {
-		return firstError(err, c)
+	_, err := s.gatherer.Do(ctx, s.lane(c.member.ID()), c, s.createAll)
+	if err == nil && c.hasLeft {
+		_, err = s.gatherer.Do(ctx, c.member.ID(), c, s.createAll)
 	}
-	_, err := s.gatherer.Do(ctx, c.member.ID(), c, s.createApart)
 	return firstError(err, c)
 }
 
 // lane returns the key of the shared batches with the calls of a workspace.
 func (s *Store) lane(workspaceID string) string {
-	h := fnv.New32a()
-	_, _ = io.WriteString(h, workspaceID)
-	return fmt.Sprint("lane ", h.Sum32()%s.lanes)
+	return fmt.Sprint("lane ", crc32.ChecksumIEEE([]byte(workspaceID))%s.lanes)
 }
 
 // firstError returns the error of a batch, or else that of a call. The latter is read only then: a
@@ -81,33 +78,24 @@ func (c *call) size() (size int) {
 	return size
 }
 
-// createShared creates the links of calls of any workspaces, in as few batches as the bounds
-// permit. It sets the error of each call. The calls that it leaves are for createApart.
-func (s *Store) createShared(ctx context.Context, calls []*call) (struct{}, error) {
-	for len(calls) > 0 {
-		n := countFitting(calls)
-		b := s.newBatch(calls[:n]...)
-		b.isShared = true
-		if err := b.run(admission.OwnedBy(ctx, shared)); err != nil {
-			b.fail(ctx, err)
-		}
-		calls = calls[n:]
+// createAll creates the links of calls in as few batches as the bounds permit: in shared ones, or in
+// batches of the workspace that all calls are of if they have left those. It sets the error of each
+// call: apart from shared batches, none fails because of another's input.
+func (s *Store) createAll(ctx context.Context, calls []*call) (struct{}, error) {
+	isShared := !calls[0].hasLeft
+	if isShared {
+		ctx = admission.OwnedBy(ctx, shared)
 	}
-	return struct{}{}, nil
-}
-
-// createApart creates the links of calls of one workspace. It sets the error of each call: none
-// fails because of another's input.
-func (s *Store) createApart(ctx context.Context, calls []*call) (struct{}, error) {
 	for len(calls) > 0 {
 		n := countFitting(calls)
 		b := s.newBatch(calls[:n]...)
+		b.isShared = isShared
 		if err := b.run(ctx); err != nil {
 			b.fail(ctx, err)
 		}
 		for i, c := range calls[:n] {
-			if c.hasLeft && n > 1 {
-				_, _ = s.createApart(ctx, calls[i:i+1])
+			if c.hasLeft && n > 1 && !isShared {
+				_, _ = s.createAll(ctx, calls[i:i+1])
 			}
 		}
 		calls = calls[n:]

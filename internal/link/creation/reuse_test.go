@@ -276,14 +276,14 @@ func TestEqual_CallsThatLeaveTheirBatch(t *testing.T) {
 			for _, c := range calls {
 				c.add(&Input{URL: url})
 			}
-			_, _ = b.createShared(ctx, calls)
+			_, _ = b.createAll(ctx, calls)
 			if !calls[0].hasLeft || !calls[1].hasLeft {
 				t.Fatal("the calls have not left the batch")
 			}
 			created := 0
 			for k := range calls {
 				c := calls[(k+i)%2]
-				_, _ = b.createApart(ctx, []*call{c})
+				_, _ = b.createAll(ctx, []*call{c})
 				if c.err != nil || len(c.results) != 1 || c.results[0].Link == nil ||
 					c.results[0].Link.DeletedAt != nil {
 					t.Fatalf("%d, %d: %+v, %v", i, k, c.results, c.err)
