@@ -23,7 +23,6 @@ type call struct {
 	key    *keyRow // may be nil
 	// operationID is the bulk call; empty for none.
 	operationID string
-	imported    *Import // nil for other calls
 
 	// results are those of the items. err is why there are none, and hasLeft means that the call
 	// must run in another batch.
@@ -85,10 +84,10 @@ type request struct {
 	externalID string
 }
 
-// errRetry rolls back a batch that must run again from prepare: either it needs a value from
+// ErrRetry rolls back a batch that must run again from prepare: either it needs a value from
 // outside the transaction, such as a generated code or the comparison of a password, or a
 // concurrent change has invalidated its reads.
-var errRetry = errors.New("the batch must run again")
+var ErrRetry = errors.New("the batch must run again")
 
 func (s *Store) newBatch(calls ...*call) *batch {
 	for _, c := range calls {
@@ -99,8 +98,8 @@ func (s *Store) newBatch(calls ...*call) *batch {
 	return &batch{Store: s, now: s.now(), calls: calls}
 }
 
-func (c *call) add(in *Input) {
-	c.items = append(c.items, &item{call: c, proposal: proposal{in: in, isImported: c.imported != nil}})
+func (c *call) add(k kind, in *Input) {
+	c.items = append(c.items, &item{call: c, proposal: proposal{kind: k, in: in}})
 }
 
 // run sets the results of the calls. It returns an error if all have failed. It runs the
@@ -111,7 +110,7 @@ func (b *batch) run(ctx context.Context) error {
 		if isPending && err == nil {
 			err = b.DB.Tx(b.enter(ctx), b.create)
 		}
-		isRetry, isUpsert := errors.Is(err, errRetry), b.isUpsert()
+		isRetry, isUpsert := errors.Is(err, ErrRetry), b.isUpsert()
 		switch {
 		case isRetry && !isUpsert || (isRetry || db.IsOvertaken(err)) && races < link.MaxRaces:
 		case err == nil || errors.Is(err, link.ErrFailed):
@@ -172,7 +171,10 @@ func (b *batch) prepare(ctx context.Context) (isPending bool, err error) {
 func (b *batch) isAllOrNothing() bool { return b.calls[0].policy == link.AllOrNothing }
 
 // isUpsert reports whether the batch is one call of upserts.
-func (b *batch) isUpsert() bool { return b.calls[0].items[0].isUpsert }
+func (b *batch) isUpsert() bool {
+	items := b.calls[0].items
+	return len(items) > 0 && items[0].kind == upserts
+}
 
 // validate drafts the link of an item, once.
 func (b *batch) validate(it *item) {
@@ -241,7 +243,7 @@ func (b *batch) announce(ctx context.Context, items []*item) {
 
 // restart resets everything but the request.
 func (it *item) restart() {
-	*it = item{call: it.call, proposal: proposal{in: it.in, isUpsert: it.isUpsert, isImported: it.isImported}}
+	*it = item{call: it.call, proposal: proposal{kind: it.kind, in: it.in}}
 }
 
 // resetAttempt resets the state of the transaction.
@@ -259,7 +261,7 @@ func (it *item) isUndecided() bool { return it.attempt.Link == nil && it.attempt
 // isKnown reports whether an upsert needs no new link: it has failed, or its link exists. It is
 // false for other items.
 func (it *item) isKnown() bool {
-	return it.isUpsert && (it.Err != nil || it.Link != nil || it.holder != nil)
+	return it.kind == upserts && (it.Err != nil || it.Link != nil || it.holder != nil)
 }
 
 // unresolved returns the items that have no result yet, neither final nor in this attempt.

@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/codecounter"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
@@ -78,17 +76,6 @@ type Batch struct {
 	// OperationID is the id under which package edit undoes the call; empty for a call that is no
 	// operation. The key does not depend on it.
 	OperationID string `json:"-"`
-	// Import is set by imports.
-	Import *Import `json:"-"`
-}
-
-// Import is an import whose step a call is part of. Its links may have expired, and their versions
-// say that they are imported.
-type Import struct {
-	// Begin begins the transaction, and End ends it with the results. Both may be called again, and
-	// neither if nothing can be created.
-	Begin func(ctx context.Context, tx bun.Tx) error
-	End   func(ctx context.Context, tx bun.Tx, results []link.Result) error
 }
 
 // Create creates a link. If a deterministic link with this URL, or a custom link with this code and
@@ -137,21 +124,9 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	if err != nil {
 		return nil, err
 	}
-	routings := make([]link.Routed, 0, len(in.Links))
-	for _, l := range in.Links {
-		routings = append(routings, link.Routed{Change: l.Fields.Routing.To})
-	}
-	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
+	c := &call{member: m, policy: in.OnError, key: key, operationID: in.OperationID}
+	if err := s.addLinks(ctx, c, creations, in.Links); err != nil {
 		return nil, err
-	}
-	c := &call{member: m, policy: in.OnError, key: key, operationID: in.OperationID, imported: in.Import}
-	needClicks := false
-	for _, l := range in.Links {
-		c.add(l)
-		needClicks = needClicks || l.Fields.MaxClicks.To != nil
-	}
-	if needClicks { // if a deleted link is revived, the redirects of this node count towards its limit
-		s.AwaitClicks(ctx)
 	}
 	for {
 		if key != nil {
@@ -167,6 +142,26 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 			return nil, fmt.Errorf("creating links: %w", err)
 		}
 	}
+}
+
+// addLinks adds links to a call. It fills in what their routings name, and hashes their passwords.
+func (s *Store) addLinks(ctx context.Context, c *call, k kind, links []*Input) error {
+	routings, needClicks := make([]link.Routed, 0, len(links)), false
+	for _, in := range links {
+		c.add(k, in)
+		change := link.Routed{Change: in.Fields.Routing.To}
+		if k == upserts {
+			change.ExternalID = in.externalID()
+		}
+		routings, needClicks = append(routings, change), needClicks || in.Fields.MaxClicks.To != nil
+	}
+	if err := s.PrepareRoutings(ctx, c.member, routings); err != nil {
+		return err
+	}
+	if needClicks { // the redirects of this node count towards the limit of a link that exists, or is revived
+		s.AwaitClicks(ctx)
+	}
+	return nil
 }
 
 // anonymousPerAddress is how many links a client address may create without an account.

@@ -16,15 +16,21 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/folder"
 )
 
+// kind is the kind of a proposal.
+type kind int
+
+const (
+	creations kind = iota
+	upserts        // change a link that exists
+	imports        // leave a link deleted that was deleted here
+)
+
 // proposal is a requested link.
 type proposal struct {
-	in *Input
+	kind kind
+	in   *Input
 	// draft is the link that in describes.
 	draft *link.Link
-	// isUpsert means that an existing link is changed.
-	isUpsert bool
-	// isImported means that a link which was deleted here stays deleted.
-	isImported bool
 	// compared is the password id of the existing link whose password was compared with the
 	// draft's. If they were equal, the draft has the id too.
 	compared string
@@ -89,9 +95,9 @@ func decide(p *proposal, f *facts) decision {
 		return refuse(folder.ErrUnknown())
 	case f.outside != nil:
 		return refuse(f.outside)
-	case p.isUpsert && f.ofID != nil:
+	case p.kind == upserts && f.ofID != nil:
 		return decision{act: changes, link: f.ofID}
-	case p.isUpsert && cmp.Or(l, f.ofCode) != nil:
+	case p.kind == upserts && cmp.Or(l, f.ofCode) != nil:
 		return p.adopt(cmp.Or(l, f.ofCode))
 	case l != nil && l.DisabledAt != nil:
 		return refuse(link.ErrDisabled().At("url"))
@@ -100,7 +106,7 @@ func decide(p *proposal, f *facts) decision {
 		return refuse(errExistsWithout("externalId"))
 	case f.ofID != nil && (l == nil || f.ofID.ID != l.ID):
 		return refuse(link.ErrExternalIDTaken())
-	case l != nil && l.DeletedAt != nil && l.PurgedAt == nil && p.isImported:
+	case l != nil && l.DeletedAt != nil && l.PurgedAt == nil && p.kind == imports:
 		return refuse(errs.New(errs.Conflict, "The link was deleted here. Restore it first.").Because(ErrDeleted))
 	case l != nil && l.DeletedAt != nil && f.mayNotRevive:
 		return refuse(errMayNotRevive(p.draft.Strategy))
@@ -144,7 +150,7 @@ func (p *proposal) adopt(l *link.Link) decision {
 // isUnsure reports whether it is unknown if the password of the draft is that of a link. Upserts set
 // theirs.
 func (p *proposal) isUnsure(l *link.Link) bool {
-	if p.isUpsert || p.in.Fields.Routing.To.NewPassword() == nil || !l.Routing.HasPassword() {
+	if p.kind == upserts || p.in.Fields.Routing.To.NewPassword() == nil || !l.Routing.HasPassword() {
 		return false
 	}
 	present := l.Routing.Gate.PasswordID

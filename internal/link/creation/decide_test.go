@@ -174,7 +174,9 @@ func TestDecide_ByFacts(t *testing.T) {
 				continue
 			}
 			p := propose(t, kinds[i])
-			p.isUpsert = i >= firstUpsert
+			if i >= firstUpsert {
+				p.kind = upserts
+			}
 			if full, ok := names[want]; ok {
 				want = full
 			}
@@ -205,7 +207,7 @@ func TestDecide_UpsertKeepsTheStrategy(t *testing.T) {
 		{new(link.Deterministic), [2]string{"change", "revive"}},
 		{new(link.Custom), [2]string{"IMMUTABLE strategy", "IMMUTABLE strategy"}},
 	} {
-		p.isUpsert, p.in.Strategy = true, c.strategy
+		p.kind, p.in.Strategy = upserts, c.strategy
 		for i, existing := range []*link.Link{l, &purged} {
 			if d := decide(p, &facts{same: existing}); d.summary() != c.want[i] {
 				t.Errorf("%v, %d: %s, want %s", c.strategy, i, d.summary(), c.want[i])

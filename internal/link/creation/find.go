@@ -70,7 +70,7 @@ func (b *batch) matchAndDecide(ctx context.Context, tx bun.Tx, e *foundLinks) er
 }
 
 // decideAll decides about items by the facts. A shared batch leaves items that it cannot serve. It
-// returns errRetry if a password must be compared first, which takes too long for a transaction.
+// returns ErrRetry if a password must be compared first, which takes too long for a transaction.
 func (b *batch) decideAll(ctx context.Context, tx bun.Tx, items []*item) error {
 	if err := b.loadTags(ctx, tx); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (b *batch) decideAll(ctx context.Context, tx bun.Tx, items []*item) error {
 		return err
 	}
 	if slices.ContainsFunc(b.items, (*item).needsComparison) {
-		return errRetry
+		return ErrRetry
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (e *foundLinks) match(items []*item) {
 func (it *item) needsMore() bool { return it.decision.act == revives || it.needsComparison() }
 
 // leaveIf leaves the calls of the workspaces with an item that meets the condition to other
-// batches. Only a shared batch does so. It returns errRetry if the batch has written something.
+// batches. Only a shared batch does so. It returns ErrRetry if the batch has written something.
 func (b *batch) leaveIf(condition func(*item) bool) error {
 	if !b.isShared {
 		return nil
@@ -161,7 +161,7 @@ func (b *batch) leaveIf(condition func(*item) bool) error {
 		}
 	}
 	if len(gone) > 0 && b.quotas != nil {
-		return errRetry
+		return ErrRetry
 	}
 	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
 		hasLeft := gone[it.call.member.ID()]

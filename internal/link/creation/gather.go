@@ -60,11 +60,11 @@ func firstError(err error, c *call) error {
 }
 
 // isAlone reports whether the call is a batch by itself: a large one, one that is rolled back if a
-// link fails, one that saves its results, one of an import, one that changes links, one for a
-// domain, one with a fence, which must not share the links of others, and one with a publishable
-// key, which has a quota of its own.
+// link fails, one that saves its results, one that changes links, one for a domain, one with a fence,
+// which must not share the links of others, and one with a publishable key, which has a quota of its
+// own.
 func (c *call) isAlone() bool {
-	return c.policy == link.AllOrNothing || c.key != nil || c.imported != nil || c.items[0].isUpsert ||
+	return c.policy == link.AllOrNothing || c.key != nil || c.items[0].kind == upserts ||
 		c.member.Fence() != nil || c.member.IsPublishable() ||
 		len(c.items) > maxSharedLinks || c.size() > maxSharedBytes ||
 		slices.ContainsFunc(c.items, func(it *item) bool { return it.in.DomainID != nil })

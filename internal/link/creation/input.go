@@ -51,7 +51,7 @@ func (p *proposal) newDraft(m workspace.Membership, now time.Time) (*link.Link, 
 		CreatedBy: optional.Of(m.AccountID()), CreatedAt: now, Check: link.Check{CheckAt: &now},
 		Version: 1, VersionCause: link.CauseCreated, VersionActor: m.ActorID(),
 	}
-	if p.isImported {
+	if p.kind == imports {
 		l.VersionCause = link.CauseImported
 	}
 	l.RedirectStatus = m.Workspace().DefaultRedirectStatus
@@ -61,7 +61,7 @@ func (p *proposal) newDraft(m workspace.Membership, now time.Time) (*link.Link, 
 		return nil, err
 	}
 	fields := in.Fields
-	fields.KeepsPast = p.isImported
+	fields.KeepsPast = p.kind == imports
 	if err := l.SetFields(&fields, now); err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (p *proposal) strategy(m workspace.Membership) link.Strategy {
 		return *p.in.Strategy
 	case p.in.CustomCode != nil:
 		return link.Custom
-	case p.isUpsert || p.in.DomainID != nil:
+	case p.kind == upserts || p.in.DomainID != nil:
 		return link.Random
 	}
 	return link.Strategy(m.Workspace().DefaultStrategy)

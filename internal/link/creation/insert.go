@@ -22,35 +22,13 @@ import (
 // the existing link, or try their next code if another URL has it.
 func (b *batch) create(ctx context.Context, tx bun.Tx) error {
 	for _, step := range []func(context.Context, bun.Tx) error{
-		b.beginImport, b.read, b.consumeQuotas, b.insert, b.revive, b.changeFound, b.recordCreated, b.returnQuotas,
-		b.saveResults, b.endImport,
+		b.read, b.consumeQuotas, b.insert, b.revive, b.changeFound, b.recordCreated, b.returnQuotas, b.saveResults,
 	} {
 		if err := step(ctx, tx); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// beginImport begins the step of an import, if the batch is part of one.
-func (b *batch) beginImport(ctx context.Context, tx bun.Tx) error {
-	if i := b.calls[0].imported; i != nil {
-		return i.Begin(ctx, tx)
-	}
-	return nil
-}
-
-// endImport ends the step of an import with the results so far.
-func (b *batch) endImport(ctx context.Context, tx bun.Tx) error {
-	i := b.calls[0].imported
-	if i == nil || b.calls[0].err != nil {
-		return nil
-	}
-	results := make([]link.Result, 0, len(b.items))
-	for _, it := range b.items {
-		results = append(results, it.result())
-	}
-	return i.End(ctx, tx, results)
 }
 
 // read starts an attempt with one read of the database: which callers still have the permission
@@ -87,7 +65,7 @@ func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 }
 
 // refresh gives the calls of workspaces that have changed their present state, as it has the
-// defaults and the quota. Then it returns errRetry.
+// defaults and the quota. Then it returns ErrRetry.
 func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err error) {
 	isStale := false
 	for i, c := range b.calls {
@@ -107,7 +85,7 @@ func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err er
 		isStale = true
 	}
 	if isStale {
-		return errRetry
+		return ErrRetry
 	}
 	return nil
 }
@@ -189,7 +167,7 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-// confirmCodes returns errRetry if a workspace of custom links without code keys, which were
+// confirmCodes returns ErrRetry if a workspace of custom links without code keys, which were
 // inserted or locked, wants these. It waits for no lock: the locked rows prevent other transactions
 // from changing that.
 func (b *batch) confirmCodes(ctx context.Context, tx bun.Tx, links []*link.Link) error {
@@ -236,7 +214,7 @@ func (b *batch) learn(candidates []*item) {
 }
 
 // tryNextCodes assigns the next code to the candidates that found their code taken. It returns
-// errRetry if one must be generated.
+// ErrRetry if one must be generated.
 func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 	for _, it := range candidates {
 		isExhausted := errs.Is(it.attempt.Err, errs.CodeExhausted)
@@ -250,7 +228,7 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 		}
 		if !b.assignCode(it) {
 			it.codes = nil
-			return errRetry
+			return ErrRetry
 		}
 		it.facts.isTaken = false
 		it.decide()
@@ -258,7 +236,7 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 	return nil
 }
 
-// insertDrafts inserts the drafts that no unique index refuses. It returns errRetry if they lack
+// insertDrafts inserts the drafts that no unique index refuses. It returns ErrRetry if they lack
 // code keys.
 func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) error {
 	links, byID := make([]*link.Link, 0, len(items)), make(map[string]*item, len(items))

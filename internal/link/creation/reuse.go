@@ -51,7 +51,7 @@ func (it *item) existing() *link.Link {
 func (b *batch) loadTags(ctx context.Context, conn bun.IDB) error {
 	var found []*link.Link
 	for _, it := range b.items {
-		if l := it.first().facts.same; !it.isUpsert && it.in.Fields.Tags.Set && l != nil {
+		if l := it.first().facts.same; it.kind != upserts && it.in.Fields.Tags.Set && l != nil {
 			found = append(found, l)
 		}
 	}

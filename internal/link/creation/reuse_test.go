@@ -274,7 +274,7 @@ func TestEqual_CallsThatLeaveTheirBatch(t *testing.T) {
 			ctx := must.Value(m.Enter(t.Context(), workspace.WriteLinks))(t)
 			calls := []*call{{member: m}, {member: m}}
 			for _, c := range calls {
-				c.add(&Input{URL: url})
+				c.add(creations, &Input{URL: url})
 			}
 			_, _ = b.createAll(ctx, calls)
 			if !calls[0].hasLeft || !calls[1].hasLeft {

@@ -43,7 +43,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		known := it.decision.link
 		l := links[known.ID]
 		if l == nil || !bytes.Equal(l.CanonicalHash, known.CanonicalHash) { // it has another URL now
-			return errRetry
+			return ErrRetry
 		}
 		it.facts.update(l)
 	}
@@ -53,7 +53,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	var rewrites []link.Rewrite
 	for _, it := range items {
 		if it.decide(); it.decision.act == compares {
-			return errRetry
+			return ErrRetry
 		} else if it.decision.act != revives {
 			continue
 		}
@@ -66,7 +66,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 				return err
 			}
 			it.Result = link.Result{Err: err}
-			return errRetry // with a duplicate of it, which may have other fields
+			return ErrRetry // with a duplicate of it, which may have other fields
 		}
 		it.attempt.Revived, it.attempt.OperationID = true, it.call.operationID
 		rewrites = append(rewrites, link.Rewrite{Before: &before, After: l, Operation: it.call.operationID})

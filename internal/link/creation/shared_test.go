@@ -140,7 +140,7 @@ func (all neighbors) batch(t *testing.T, b *bundle, in map[string]Input) (*batch
 	for slug, c := range all {
 		m := must.Value(c.member(t))(t)
 		calls[slug] = &call{member: m}
-		calls[slug].add(new(in[slug]))
+		calls[slug].add(creations, new(in[slug]))
 		ctx := must.Value(m.Enter(t.Context(), workspace.WriteLinks))(t)
 		must.NoError(t, b.PrepareRoutings(ctx, m, []link.Routed{{Change: in[slug].Fields.Routing.To}}))
 	}
@@ -303,12 +303,12 @@ func TestCall_IsAlone(t *testing.T) {
 	t.Parallel()
 	links := func(n int, in Input) (c call) {
 		for range n {
-			c.add(&in)
+			c.add(creations, &in)
 		}
 		return c
 	}
 	policy, key, upsert := links(1, Input{}), links(1, Input{}), links(1, Input{})
-	policy.policy, key.key, upsert.items[0].isUpsert = link.AllOrNothing, &keyRow{}, true
+	policy.policy, key.key, upsert.items[0].kind = link.AllOrNothing, &keyRow{}, upserts
 	for name, c := range map[string]struct {
 		call call
 		want bool
@@ -331,7 +331,7 @@ func TestCountFitting_BoundsBatches(t *testing.T) {
 	of := func(sizes ...int) (calls []*call) {
 		for _, n := range sizes {
 			c := &call{}
-			c.add(&Input{Fields: linkfield.Change{Metadata: to([]*linkfield.Pair{{Value: strings.Repeat("x", n)}})}})
+			c.add(creations, &Input{Fields: linkfield.Change{Metadata: to([]*linkfield.Pair{{Value: strings.Repeat("x", n)}})}})
 			calls = append(calls, c)
 		}
 		return calls

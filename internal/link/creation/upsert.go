@@ -71,20 +71,9 @@ func (s *Store) upsert(
 	if err := checkDistinct(in); err != nil {
 		return nil, err
 	}
-	routings, needClicks := make([]link.Routed, 0, len(in)), false
-	for _, u := range in {
-		routings = append(routings, link.Routed{Change: u.Fields.Routing.To, ExternalID: u.externalID()})
-		needClicks = needClicks || u.Fields.MaxClicks.To != nil
-	}
-	if err := s.PrepareRoutings(ctx, m, routings); err != nil {
-		return nil, err
-	}
-	if needClicks { // the redirects of this node count towards new limits
-		s.AwaitClicks(ctx)
-	}
 	c := &call{member: m, policy: policy, operationID: operationID}
-	for _, u := range in {
-		c.items = append(c.items, &item{call: c, proposal: proposal{in: u, isUpsert: true}})
+	if err := s.addLinks(ctx, c, upserts, in); err != nil {
+		return nil, err
 	}
 	if err := s.create(ctx, c); err != nil {
 		return nil, fmt.Errorf("upserting links: %w", err)
@@ -219,7 +208,7 @@ func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 		}
 		for i, r := range results {
 			if errs.Is(r.Err, errs.NotFound) { // it was purged meanwhile
-				return errRetry
+				return ErrRetry
 			}
 			found[i].attempt = r
 		}
@@ -257,7 +246,7 @@ func (b *batch) applyUpsert(it *item, l *link.Link) error {
 	hasID := optional.Equal(l.ExternalID, &externalID)
 	switch {
 	case !hasID && it.facts.ofID != nil:
-		return errRetry
+		return ErrRetry
 	case !hasID && l.ExternalID != nil:
 		return errOfOther(it.draft.Strategy, withOtherID)
 	case u.Strategy != nil && *u.Strategy != l.Strategy:

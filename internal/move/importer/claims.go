@@ -67,8 +67,8 @@ func (b *step) claims(it *item) (all []string) {
 	return all
 }
 
-// saveClaims writes the claims of a dry run.
-func (b *step) saveClaims(ctx context.Context, tx bun.Tx) error {
+// saveDry writes the claims, the outcomes and the progress of a dry run.
+func (b *step) saveDry(ctx context.Context, tx bun.Tx) error {
 	var rows []*claim
 	for _, it := range b.items {
 		for _, text := range b.claims(it) {
@@ -79,7 +79,7 @@ func (b *step) saveClaims(ctx context.Context, tx bun.Tx) error {
 	if err := db.InsertRows(ctx, tx, db.Insert{Rest: "ON CONFLICT (task_id, claim) DO NOTHING"}, rows); err != nil {
 		return fmt.Errorf("writing the claims of a dry run: %w", err)
 	}
-	return nil
+	return b.save(ctx, tx)
 }
 
 // addClaims reads what earlier rows of a dry run would have taken of what items want.

@@ -243,40 +243,19 @@ func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
-	var inputs []*creation.Input
-	for _, it := range b.itemsWith(creates) {
-		inputs = append(inputs, it.creation())
-	}
-	var refused []link.Result // if all are refused, CreateMany begins no transaction
-	if len(inputs) > 0 {
-		refused, err = p.Creation.CreateMany(ctx, p.Member, creation.Batch{
-			Links: inputs, OperationID: p.OperationID, Import: &creation.Import{Begin: b.begin, End: b.end},
-		})
-		if err != nil && !errors.Is(err, errDry) {
+	for err = creation.ErrRetry; errors.Is(err, creation.ErrRetry); {
+		if err := b.creation.Prepare(ctx); err != nil {
 			return err
 		}
+		err = p.DB.Tx(ctx, b.run)
 	}
-	if b.next == nil {
-		err := p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			if err := b.begin(ctx, tx); err != nil {
-				return err
-			}
-			return b.end(ctx, tx, refused)
-		})
-		if err != nil && !errors.Is(err, errDry) {
-			return err
-		}
+	if errors.Is(err, errDry) {
+		err = p.DB.Tx(ctx, b.saveDry)
+	} else if err == nil {
+		b.creation.Announce(ctx)
 	}
-	if p.in.DryRun {
-		err := p.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			if err := b.saveClaims(ctx, tx); err != nil {
-				return err
-			}
-			return b.save(ctx, tx)
-		})
-		if err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	p.progress = b.next
 	for _, l := range b.changed {
@@ -288,21 +267,22 @@ func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err
 // errDry rolls back the transaction of a dry run.
 var errDry = errors.New("a dry run changes nothing")
 
-// begin begins the transaction of a step: it creates folders, and in a dry run has the links of
-// earlier steps count.
-func (b *step) begin(ctx context.Context, tx bun.Tx) error {
+// run is the transaction of a step: it creates folders, creates, changes and deletes links, and
+// writes origins, outcomes and progress. In a dry run, the links of earlier steps count.
+func (b *step) run(ctx context.Context, tx bun.Tx) error {
 	if b.in.DryRun {
 		usage := link.NewUsage(b.WorkspaceID, b.Store.now(), int(b.progress.New))
 		if _, err := link.AddUsage(ctx, tx, "", usage); err != nil {
 			return err
 		}
 	}
-	return b.Folders.Insert(ctx, tx, b.Member, b.newFolders...)
-}
-
-// end ends the transaction of a step: it changes and deletes links, and writes origins, outcomes
-// and progress. The results are those of the items that create links.
-func (b *step) end(ctx context.Context, tx bun.Tx, results []link.Result) error {
+	if err := b.Folders.Insert(ctx, tx, b.Member, b.newFolders...); err != nil {
+		return err
+	}
+	results, err := b.creation.In(ctx, tx)
+	if err != nil {
+		return err
+	}
 	b.done, b.changed, b.toDelete = nil, nil, nil
 	for _, it := range b.items {
 		row := *it.row

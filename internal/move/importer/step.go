@@ -48,6 +48,8 @@ type step struct {
 	folders map[string]string
 	// newFolders are the folders that the step creates.
 	newFolders []*folder.Folder
+	// creation are the links that the step creates.
+	creation *creation.Import
 	// dryFolders are the names of folders that earlier rows of a dry run would have created.
 	dryFolders map[string]bool
 
@@ -59,7 +61,7 @@ type step struct {
 	changed []*link.Link
 	// toDelete are the ids of the links to delete.
 	toDelete []string
-	// next is the progress after the transaction; nil unless it came to its end.
+	// next is the progress after the transaction.
 	next *progress
 }
 
@@ -156,17 +158,24 @@ func (b *step) decide(ctx context.Context) error {
 	return nil
 }
 
-// prepare sets the tags of the links to create or change, and prepares the changes of routings.
-func (b *step) prepare(ctx context.Context) error {
+// prepare sets the tags of the links to create or change, and prepares their creation and the
+// changes of routings.
+func (b *step) prepare(ctx context.Context) (err error) {
+	var inputs []*creation.Input
 	for _, it := range b.itemsWith(creates) {
 		it.setTags(b.in.Tags)
+		inputs = append(inputs, it.input())
 	}
 	var routings []link.Routed
 	for _, it := range b.itemsWith(changes) {
 		it.setTags(b.in.Tags)
 		routings = append(routings, link.Routed{Change: it.from.Routing.To, LinkID: it.decision.linkID})
 	}
-	return b.Links.PrepareRoutings(ctx, b.Member, routings)
+	if err := b.Links.PrepareRoutings(ctx, b.Member, routings); err != nil {
+		return err
+	}
+	b.creation, err = b.Creation.NewImport(ctx, b.Member, inputs, b.OperationID)
+	return err
 }
 
 // setTags gives the link the tags of the import and those of the row.
@@ -188,8 +197,8 @@ func union(tags, more []string) []string {
 	return all
 }
 
-// creation returns the input for the link of an item.
-func (it *item) creation() *creation.Input {
+// input returns the input for the link of an item.
+func (it *item) input() *creation.Input {
 	from := it.from
 	in := &creation.Input{URL: from.URL, Fields: from.Change}
 	in.Fields.Tags, in.Fields.FolderID = optional.Set(it.tags), optional.Set(it.folderID)
