@@ -36,7 +36,7 @@ type call struct {
 // transaction, and leaves the calls of workspaces that need more. Other batches have calls of one
 // workspace.
 type batch struct {
-	*Store
+	store    *Store
 	now      time.Time
 	calls    []*call
 	isShared bool
@@ -49,7 +49,7 @@ type batch struct {
 
 // item is a proposal in a batch.
 type item struct {
-	proposal
+	want proposal
 	call *call
 	// domain gets the code; nil means the workspace.
 	domain *domain.Domain
@@ -62,16 +62,20 @@ type item struct {
 	codes []string
 	// identity is empty for strategies that create a new link each time.
 	identity identity
-	link.Result
+	// final is the result, and try the state of the transaction until then.
+	final link.Result
+	try   try
+}
 
-	// The state of the transaction: the earlier item with the same identity and external id, or
-	// nil; the facts and the decision; the result so far; and how many codes belonged to other
-	// links.
+// try is the state of a transaction that decides about an item.
+type try struct {
+	// duplicateOf is the earlier item with the same identity and external id, or nil.
 	duplicateOf *item
 	facts       facts
 	decision    decision
-	attempt     link.Result
-	tried       int
+	// result is the one so far, and tried how many codes belonged to other links.
+	result link.Result
+	tried  int
 }
 
 // identity is what two requests for the same link have in common: the workspace, the URL, and the
@@ -80,7 +84,7 @@ type identity struct{ workspaceID, hash, code string }
 
 // request is what equal requests have in common: the link, and the external id that it must have.
 type request struct {
-	identity
+	identity   identity
 	externalID string
 }
 
@@ -92,14 +96,14 @@ var ErrRetry = errors.New("the batch must run again")
 func (s *Store) newBatch(calls ...*call) *batch {
 	for _, c := range calls {
 		for _, it := range c.items {
-			it.resetAttempt() // of a batch that it has left
+			it.try = try{} // of a batch that it has left
 		}
 	}
-	return &batch{Store: s, now: s.now(), calls: calls}
+	return &batch{store: s, now: s.now(), calls: calls}
 }
 
 func (c *call) add(k kind, in *Input) {
-	c.items = append(c.items, &item{call: c, proposal: proposal{kind: k, in: in}})
+	c.items = append(c.items, &item{call: c, want: proposal{kind: k, in: in}})
 }
 
 // run sets the results of the calls. It returns an error if all have failed. It runs the
@@ -108,7 +112,7 @@ func (b *batch) run(ctx context.Context) error {
 	for races := 0; ; races++ {
 		isPending, err := b.prepare(ctx)
 		if isPending && err == nil {
-			err = b.DB.Tx(b.enter(ctx), b.create)
+			err = b.store.DB.Tx(b.enter(ctx), b.create)
 		}
 		isRetry, isUpsert := errors.Is(err, ErrRetry), b.isUpsert()
 		switch {
@@ -153,9 +157,9 @@ func (b *batch) prepare(ctx context.Context) (isPending bool, err error) {
 	}
 	hasFailed := false
 	for _, it := range b.items {
-		it.attempt = link.Result{}
+		it.try.result = link.Result{}
 		b.validate(it)
-		hasFailed = hasFailed || it.Err != nil
+		hasFailed = hasFailed || it.final.Err != nil
 	}
 	isPresumed := slices.ContainsFunc(b.calls, func(c *call) bool { return c.member.IsPresumed() })
 	if b.isAllOrNothing() && hasFailed || !isPresumed && !slices.ContainsFunc(b.items, (*item).isOpen) {
@@ -173,39 +177,39 @@ func (b *batch) isAllOrNothing() bool { return b.calls[0].policy == link.AllOrNo
 // isUpsert reports whether the batch is one call of upserts.
 func (b *batch) isUpsert() bool {
 	items := b.calls[0].items
-	return len(items) > 0 && items[0].kind == upserts
+	return len(items) > 0 && items[0].want.kind == upserts
 }
 
 // validate drafts the link of an item, once.
 func (b *batch) validate(it *item) {
-	if it.isKnown() || it.draft != nil || it.Err != nil {
+	if it.isKnown() || it.want.draft != nil || it.final.Err != nil {
 		return
 	}
 	if it.call.member.IsPublishable() {
-		if field := it.in.otherField(); field != "" {
-			it.Err = errPublishable(field)
+		if field := it.want.in.otherField(); field != "" {
+			it.final.Err = errPublishable(field)
 			return
 		}
 	}
-	if it.draft, it.Err = it.newDraft(it.call.member, b.now); it.Err == nil {
-		it.draft.FolderID, it.Err = it.call.member.NewFolder(it.draft.FolderID)
+	if it.want.draft, it.final.Err = it.want.newDraft(it.call.member, b.now); it.final.Err == nil {
+		it.want.draft.FolderID, it.final.Err = it.call.member.NewFolder(it.want.draft.FolderID)
 	}
-	if it.Err == nil {
-		it.draft.VersionOperation = optional.Of(it.call.operationID)
-		it.codes, it.Err = it.customCodes()
+	if it.final.Err == nil {
+		it.want.draft.VersionOperation = optional.Of(it.call.operationID)
+		it.codes, it.final.Err = it.customCodes()
 	}
-	if it.Err == nil && it.draft.Routing != nil {
-		if it.draft.Strategy.IsIdempotent() { // tests of routings see the first code to try
+	if it.final.Err == nil && it.want.draft.Routing != nil {
+		if it.want.draft.Strategy.IsIdempotent() { // tests of routings see the first code to try
 			code, _ := b.nextCode(it)
 			it.setCode(code)
 		}
-		it.Err = b.RunTests(it.draft)
+		it.final.Err = b.store.RunTests(it.want.draft)
 	}
-	if it.Err == nil && it.draft.Strategy.IsIdempotent() {
-		it.identity = identity{workspaceID: it.call.member.ID(), hash: string(it.draft.CanonicalHash)}
-		if it.draft.Strategy == link.Custom {
+	if it.final.Err == nil && it.want.draft.Strategy.IsIdempotent() {
+		it.identity = identity{workspaceID: it.call.member.ID(), hash: string(it.want.draft.CanonicalHash)}
+		if it.want.draft.Strategy == link.Custom {
 			it.setCode(it.codes[0])
-			it.identity.code = it.draft.CodeIdentity()
+			it.identity.code = it.want.draft.CodeIdentity()
 		}
 	}
 }
@@ -216,7 +220,7 @@ func (b *batch) finish(ctx context.Context) {
 	for _, c := range done {
 		for _, it := range c.items {
 			if it.isOpen() {
-				it.Result = it.attempt
+				it.final = it.try.result
 			}
 		}
 	}
@@ -230,38 +234,34 @@ func (b *batch) finish(ctx context.Context) {
 // logs links that got no code.
 func (b *batch) announce(ctx context.Context, items []*item) {
 	for _, it := range items {
-		if it.Link != nil && (it.Created || it.Revived) {
-			b.Forget(it.Link)
+		if it.final.Link != nil && (it.final.Created || it.final.Revived) {
+			b.store.Forget(it.final.Link)
 		}
-		if errs.Is(it.Err, errs.CodeExhausted) {
-			b.exhausted.Add(1)
-			b.Log.WarnContext(ctx, "codes exhausted", "workspace", it.call.member.ID(), "strategy", it.draft.Strategy,
-				"canonical_sha256", hex.EncodeToString(it.draft.CanonicalHash))
+		if errs.Is(it.final.Err, errs.CodeExhausted) {
+			b.store.exhausted.Add(1)
+			b.store.Log.WarnContext(ctx, "codes exhausted", "workspace", it.call.member.ID(),
+				"strategy", it.want.draft.Strategy, "canonical_sha256", hex.EncodeToString(it.want.draft.CanonicalHash))
 		}
 	}
 }
 
 // restart resets everything but the request.
 func (it *item) restart() {
-	*it = item{call: it.call, proposal: proposal{kind: it.kind, in: it.in}}
-}
-
-// resetAttempt resets the state of the transaction.
-func (it *item) resetAttempt() {
-	it.duplicateOf, it.facts, it.decision, it.attempt = nil, facts{}, decision{}, link.Result{}
-	it.tried = 0
+	*it = item{call: it.call, want: proposal{kind: it.want.kind, in: it.want.in}}
 }
 
 // isOpen reports whether the item has no final result yet.
-func (it *item) isOpen() bool { return it.duplicateOf == nil && it.Link == nil && it.Err == nil }
+func (it *item) isOpen() bool {
+	return it.try.duplicateOf == nil && it.final.Link == nil && it.final.Err == nil
+}
 
 // isUndecided reports whether the attempt has no result yet.
-func (it *item) isUndecided() bool { return it.attempt.Link == nil && it.attempt.Err == nil }
+func (it *item) isUndecided() bool { return it.try.result.Link == nil && it.try.result.Err == nil }
 
 // isKnown reports whether an upsert needs no new link: it has failed, or its link exists. It is
 // false for other items.
 func (it *item) isKnown() bool {
-	return it.kind == upserts && (it.Err != nil || it.Link != nil || it.holder != nil)
+	return it.want.kind == upserts && (it.final.Err != nil || it.final.Link != nil || it.holder != nil)
 }
 
 // unresolved returns the items that have no result yet, neither final nor in this attempt.
@@ -284,11 +284,11 @@ func (b *batch) failed() bool {
 func (c *call) resultsOf() []link.Result {
 	results := make([]link.Result, 0, len(c.items))
 	for _, it := range c.items {
-		if it.Result = it.result(); it.Link != nil {
-			own := *it.Link
-			own.In, it.Link = c.member, &own
+		if it.final = it.result(); it.final.Link != nil {
+			own := *it.final.Link
+			own.In, it.final.Link = c.member, &own
 		}
-		results = append(results, it.Result)
+		results = append(results, it.final)
 	}
 	if c.policy == link.AllOrNothing {
 		link.FailAll(results)
@@ -301,24 +301,24 @@ func (c *call) resultsOf() []link.Result {
 func (b *batch) findDomains(ctx context.Context) error {
 	var ids []string
 	for _, it := range b.items {
-		if it.in.DomainID != nil {
-			ids = append(ids, *it.in.DomainID)
+		if it.want.in.DomainID != nil {
+			ids = append(ids, *it.want.in.DomainID)
 		}
 	}
-	found, err := domain.Find(ctx, b.DB, b.calls[0].member.ID(), ids) // such a call is alone
+	found, err := domain.Find(ctx, b.store.DB, b.calls[0].member.ID(), ids) // such a call is alone
 	if err != nil {
 		return err
 	}
 	for _, it := range b.items {
-		if it.in.DomainID == nil || it.Err != nil || it.call.member.IsPublishable() { // which may not name one
-			continue
+		if it.want.in.DomainID == nil || it.final.Err != nil || it.call.member.IsPublishable() {
+			continue // a publishable key may not name one
 		}
-		it.domain = found[*it.in.DomainID]
+		it.domain = found[*it.want.in.DomainID]
 		switch {
 		case it.domain == nil:
-			it.Err = errs.New(errs.NotFound, "The workspace has no domain with this id.").At("domainId")
+			it.final.Err = errs.New(errs.NotFound, "The workspace has no domain with this id.").At("domainId")
 		case it.domain.CodeSpace != domain.Own:
-			it.Err = errs.New(errs.InvalidInput,
+			it.final.Err = errs.New(errs.InvalidInput,
 				"%s has no codes of its own: all codes of the workspace answer there. "+
 					"Omit domainId.", it.domain.Host).At("domainId")
 		}

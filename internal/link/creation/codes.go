@@ -14,7 +14,7 @@ const randomAttempts = 5
 
 // customCodes returns the code that the caller chose; none for other strategies.
 func (it *item) customCodes() ([]string, error) {
-	strategy, custom := it.draft.Strategy, it.in.CustomCode
+	strategy, custom := it.want.draft.Strategy, it.want.in.CustomCode
 	switch {
 	case it.domain != nil && strategy != link.Custom && strategy != link.Random:
 		return nil, errs.New(errs.InvalidInput, "The strategy of a domain's own codes is CUSTOM or RANDOM.").
@@ -50,7 +50,7 @@ func (b *batch) generateCodes(ctx context.Context) error {
 		if !it.isOpen() || it.isKnown() || len(it.codes) > 0 {
 			continue
 		}
-		switch it.draft.Strategy {
+		switch it.want.draft.Strategy {
 		case link.Counter:
 			counters = append(counters, it)
 		case link.Random:
@@ -61,10 +61,10 @@ func (b *batch) generateCodes(ctx context.Context) error {
 			it.codes = drawCodes(generate, it.domain != nil)
 		}
 	}
-	codes, err := b.counters.Take(ctx, len(counters))
+	codes, err := b.store.counters.Take(ctx, len(counters))
 	if errs.Is(err, errs.CodeExhausted) {
 		for _, it := range counters {
-			it.Result = link.Result{Err: err}
+			it.final = link.Result{Err: err}
 		}
 		return nil
 	}
@@ -88,7 +88,7 @@ func drawCodes(generate func() string, isOwn bool) (codes []string) {
 // assignCode gives the draft the next code to try, and reports false when there is none.
 func (b *batch) assignCode(it *item) bool {
 	code, ok := b.nextCode(it)
-	it.draft.ID = id.New(id.Link)
+	it.want.draft.ID = id.New(id.Link)
 	it.setCode(code)
 	return ok
 }
@@ -96,7 +96,7 @@ func (b *batch) assignCode(it *item) bool {
 // setCode gives the draft a code. Generated codes of the workspace work at the root, where they are
 // unique over the instance.
 func (it *item) setCode(code string) {
-	l := it.draft
+	l := it.want.draft
 	l.Code, l.RootCode, l.CodeKey = code, nil, nil
 	switch {
 	case it.domain != nil:
@@ -109,11 +109,11 @@ func (it *item) setCode(code string) {
 }
 
 func (b *batch) nextCode(it *item) (string, bool) {
-	if it.draft.Strategy != link.Deterministic {
-		return it.codes[min(it.tried, len(it.codes)-1)], it.tried < len(it.codes)
+	if it.want.draft.Strategy != link.Deterministic {
+		return it.codes[min(it.try.tried, len(it.codes)-1)], it.try.tried < len(it.codes)
 	}
-	for ; it.tried < shortcode.Salts; it.tried++ {
-		code := b.Candidate(it.draft.CanonicalURL, it.draft.WorkspaceID, it.tried)
+	for ; it.try.tried < shortcode.Salts; it.try.tried++ {
+		code := b.store.Candidate(it.want.draft.CanonicalURL, it.want.draft.WorkspaceID, it.try.tried)
 		if !shortcode.Reserved(code) {
 			return code, true
 		}

@@ -25,16 +25,16 @@ func (b *batch) lookUps(tx bun.Tx, items []*item) *foundLinks {
 	hashes, codes, codeKeys, externalIDs := wanted[[]byte]{}, wanted[string]{}, wanted[string]{}, wanted[string]{}
 	for _, it := range items {
 		workspaceID := it.call.member.ID()
-		if it.draft.ExternalID != nil {
-			externalIDs.add(workspaceID, *it.draft.ExternalID)
+		if it.want.draft.ExternalID != nil {
+			externalIDs.add(workspaceID, *it.want.draft.ExternalID)
 		}
-		switch it.draft.Strategy {
+		switch it.want.draft.Strategy {
 		case link.Deterministic:
-			hashes.add(workspaceID, it.draft.CanonicalHash)
+			hashes.add(workspaceID, it.want.draft.CanonicalHash)
 		case link.Custom:
-			codes.add(workspaceID, it.draft.Code)
-			if it.draft.CodeKey != nil {
-				codeKeys.add(workspaceID, *it.draft.CodeKey)
+			codes.add(workspaceID, it.want.draft.Code)
+			if it.want.draft.CodeKey != nil {
+				codeKeys.add(workspaceID, *it.want.draft.CodeKey)
 			}
 		}
 	}
@@ -51,7 +51,7 @@ func (b *batch) lookUps(tx bun.Tx, items []*item) *foundLinks {
 // findUnresolved looks up the links of the unresolved items, and decides about these.
 func (b *batch) findUnresolved(ctx context.Context, tx bun.Tx) error {
 	found := b.lookUps(tx, b.unresolved())
-	if err := b.DB.Pipe(ctx, tx, found.lookups...); err != nil {
+	if err := b.store.DB.Pipe(ctx, tx, found.lookups...); err != nil {
 		return fmt.Errorf("selecting links: %w", err)
 	}
 	return b.matchAndDecide(ctx, tx, found)
@@ -89,11 +89,12 @@ func (b *batch) decideAll(ctx context.Context, tx bun.Tx, items []*item) error {
 
 // decide decides about the item by its facts.
 func (it *item) decide() {
-	switch it.decision = decide(&it.proposal, &it.facts); it.decision.act {
+	d := decide(&it.want, &it.try.facts)
+	switch it.try.decision = d; d.act {
 	case returns, revives, changes:
-		it.attempt = link.Result{Link: it.decision.link, Ignored: it.decision.ignored, Dropped: it.decision.dropped}
+		it.try.result = link.Result{Link: d.link, Ignored: d.ignored, Dropped: d.dropped}
 	case refuses:
-		it.attempt = link.Result{Err: it.decision.err}
+		it.try.result = link.Result{Err: d.err}
 	}
 }
 
@@ -105,8 +106,7 @@ func (it *item) at(key string) place { return place{it.call.member.ID(), key} }
 
 // match gives items those of the links that they find.
 func (e *foundLinks) match(items []*item) {
-	ofID, ofCode, ofKey := make(map[place]*link.Link,
-		len(e.byExternalID)), map[place]*link.Link{}, map[place]*link.Link{}
+	ofID, ofCode, ofKey := map[place]*link.Link{}, map[place]*link.Link{}, map[place]*link.Link{}
 	for _, l := range e.byExternalID {
 		if l.ExternalID != nil { // a due change may have released it
 			ofID[place{l.WorkspaceID, *l.ExternalID}] = l
@@ -124,29 +124,29 @@ func (e *foundLinks) match(items []*item) {
 		}
 	}
 	for _, it := range items {
-		it.facts.same, it.facts.ofCode, it.facts.ofID = same[it.identity], nil, nil
-		if it.draft.ExternalID != nil {
-			it.facts.ofID = ofID[it.at(*it.draft.ExternalID)]
+		f, l := &it.try.facts, it.want.draft
+		f.same, f.ofCode, f.ofID = same[it.identity], nil, nil
+		if l.ExternalID != nil {
+			f.ofID = ofID[it.at(*l.ExternalID)]
 		}
-		if it.draft.Strategy == link.Custom {
-			it.facts.ofCode = ofCode[it.at(it.draft.Code)]
+		if l.Strategy == link.Custom {
+			f.ofCode = ofCode[it.at(l.Code)]
 		}
-		if it.draft.CodeKey != nil {
-			if holder := ofKey[it.at(*it.draft.CodeKey)]; holder != nil {
-				if it.facts.ofCode, it.facts.same = holder, nil; bytes.Equal(holder.CanonicalHash,
-					it.draft.CanonicalHash) {
-					it.facts.same = holder
+		if l.CodeKey != nil {
+			if holder := ofKey[it.at(*l.CodeKey)]; holder != nil {
+				if f.ofCode, f.same = holder, nil; bytes.Equal(holder.CanonicalHash, l.CanonicalHash) {
+					f.same = holder
 				}
 			}
 		}
-		it.facts.mayNotRevive = !it.call.member.May(workspace.WriteLinks)
-		it.facts.outside = errOutside(&it.proposal, &it.facts, it.call.member.IsInside)
+		f.mayNotRevive = !it.call.member.May(workspace.WriteLinks)
+		f.outside = errOutside(&it.want, f, it.call.member.IsInside)
 	}
 }
 
 // needsMore reports whether a shared batch leaves the item, because its link must be revived or its
 // password compared.
-func (it *item) needsMore() bool { return it.decision.act == revives || it.needsComparison() }
+func (it *item) needsMore() bool { return it.try.decision.act == revives || it.needsComparison() }
 
 // leaveIf leaves the calls of the workspaces with an item that meets the condition to other
 // batches. Only a shared batch does so. It returns ErrRetry if the batch has written something.
@@ -188,7 +188,7 @@ func lookUp[K any](
 	if len(w.keys) == 0 {
 		return db.Lookup{}
 	}
-	p := b.DB.Params()
+	p := b.store.DB.Params()
 	return db.Lookup{Params: p, Dest: links, Query: db.ByPairs(p, conn.NewSelect().Model(links), db.Pairs{
 		Rows: "SELECT * FROM links WHERE " + where, As: "link", First: "workspace_id", Second: column, Kind: kind,
 	}, w.workspaceIDs, w.keys)}

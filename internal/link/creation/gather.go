@@ -64,16 +64,16 @@ func firstError(err error, c *call) error {
 // which must not share the links of others, and one with a publishable key, which has a quota of its
 // own.
 func (c *call) isAlone() bool {
-	return c.policy == link.AllOrNothing || c.key != nil || c.items[0].kind == upserts ||
+	return c.policy == link.AllOrNothing || c.key != nil || c.items[0].want.kind == upserts ||
 		c.member.Fence() != nil || c.member.IsPublishable() ||
 		len(c.items) > maxSharedLinks || c.size() > maxSharedBytes ||
-		slices.ContainsFunc(c.items, func(it *item) bool { return it.in.DomainID != nil })
+		slices.ContainsFunc(c.items, func(it *item) bool { return it.want.in.DomainID != nil })
 }
 
 // size returns about how many bytes the rows of the links will have.
 func (c *call) size() (size int) {
 	for _, it := range c.items {
-		size += it.in.size()
+		size += it.want.in.size()
 	}
 	return size
 }

@@ -123,7 +123,7 @@ func (b *batch) saveResults(ctx context.Context, tx bun.Tx) error {
 	row.Answer, row.CreatedAt = string(text), b.now
 	n, err := db.Affected(tx.NewInsert().Model(&row).On("CONFLICT (workspace_id, actor_id, name) DO UPDATE").
 		Set("input_hash = excluded.input_hash").Set("answer = excluded.answer").Set("created_at = excluded.created_at").
-		Where("?TableAlias.created_at <= ?", b.expiry()).Returning("NULL").Exec(ctx))
+		Where("?TableAlias.created_at <= ?", b.store.expiry()).Returning("NULL").Exec(ctx))
 	if err != nil {
 		return fmt.Errorf("saving an idempotency key: %w", err)
 	}

@@ -41,19 +41,20 @@ func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 	}
 	b.quotas = nil
 	for _, it := range items {
-		if folderID := it.in.Fields.FolderID.To; folderID != nil {
+		if folderID := it.want.in.Fields.FolderID.To; folderID != nil {
 			folderIDs = append(folderIDs, *folderID)
 		}
 	}
-	items = slices.DeleteFunc(items, func(it *item) bool { return it.Err != nil || it.isKnown() })
+	items = slices.DeleteFunc(items, func(it *item) bool { return it.final.Err != nil || it.isKnown() })
 	for _, it := range items {
-		drafts = append(drafts, it.draft)
+		drafts = append(drafts, it.want.draft)
 	}
-	recheck, refusedMembers := workspace.Recheck(b.DB, tx, workspace.CreateLinks, members)
-	lookups, unsafe := b.Destinations.Lookups(tx, link.URLsOf(drafts)...)
-	folders, workspacesOf := folder.Lookup(b.DB, tx, folderIDs...)
+	recheck, refusedMembers := workspace.Recheck(b.store.DB, tx, workspace.CreateLinks, members)
+	lookups, unsafe := b.store.Destinations.Lookups(tx, link.URLsOf(drafts)...)
+	folders, workspacesOf := folder.Lookup(b.store.DB, tx, folderIDs...)
 	found := b.lookUps(tx, items)
-	if err := b.DB.Pipe(ctx, tx, slices.Concat([]db.Lookup{recheck, folders}, lookups, found.lookups)...); err != nil {
+	lookups = slices.Concat([]db.Lookup{recheck, folders}, lookups, found.lookups)
+	if err := b.store.DB.Pipe(ctx, tx, lookups...); err != nil {
 		return fmt.Errorf("reading what a creation depends on: %w", err)
 	}
 	refused := refusedMembers()
@@ -72,7 +73,7 @@ func (b *batch) refresh(ctx context.Context, tx bun.Tx, refused []error) (err er
 		if !errors.Is(refused[i], workspace.ErrStale) {
 			continue
 		}
-		c.member, err = workspace.Refresh(ctx, b.DB, tx, c.member)
+		c.member, err = workspace.Refresh(ctx, b.store.DB, tx, c.member)
 		if errs.Is(err, errs.NotFound) {
 			refused[i] = err
 			continue
@@ -102,11 +103,11 @@ func (b *batch) begin(refused []error, unsafe map[*link.Link]*errs.Error, folder
 		}
 		for _, it := range c.items {
 			b.items = append(b.items, it)
-			it.resetAttempt()
-			if folderID := it.in.Fields.FolderID.To; folderID != nil {
-				it.facts.lacksFolder = folders[*folderID] != c.member.ID()
+			it.try = try{}
+			if folderID := it.want.in.Fields.FolderID.To; folderID != nil {
+				it.try.facts.lacksFolder = folders[*folderID] != c.member.ID()
 			}
-			b.start(it, first, unsafe[it.draft])
+			b.start(it, first, unsafe[it.want.draft])
 		}
 	}
 }
@@ -118,16 +119,16 @@ func (b *batch) start(it *item, first map[request]*item, unsafe *errs.Error) {
 	case !it.isOpen():
 		return
 	case it.isKnown():
-		it.facts.ofID = it.holder
+		it.try.facts.ofID = it.holder
 		it.decide()
 		return
 	}
-	if it.facts.refused = unsafe; unsafe != nil && len(unsafe.Field) == 0 {
-		it.facts.refused = unsafe.At("url")
+	if it.try.facts.refused = unsafe; unsafe != nil && len(unsafe.Field) == 0 {
+		it.try.facts.refused = unsafe.At("url")
 	}
-	if it.identity != (identity{}) && unsafe == nil && !it.facts.lacksFolder {
-		same := request{it.identity, optional.Value(it.draft.ExternalID)}
-		if it.duplicateOf = first[same]; it.duplicateOf != nil {
+	if it.identity != (identity{}) && unsafe == nil && !it.try.facts.lacksFolder {
+		same := request{it.identity, optional.Value(it.want.draft.ExternalID)}
+		if it.try.duplicateOf = first[same]; it.try.duplicateOf != nil {
 			it.sharePassword()
 			return
 		}
@@ -201,14 +202,14 @@ func (b *batch) confirmCodes(ctx context.Context, tx bun.Tx, links []*link.Link)
 func (b *batch) learn(candidates []*item) {
 	for _, it := range candidates {
 		if it.isUndecided() {
-			it.tried++
+			it.try.tried++
 			_, hasNext := b.nextCode(it)
-			it.facts.isTaken, it.facts.hasNextCode = true, hasNext || it.draft.Strategy == link.Counter
+			it.try.facts.isTaken, it.try.facts.hasNextCode = true, hasNext || it.want.draft.Strategy == link.Counter
 		}
 	}
 	for _, it := range b.unresolved() {
 		if b.quotaOf(it).left <= 0 {
-			it.facts.overQuota = b.quotaOf(it).exceeded
+			it.try.facts.overQuota = b.quotaOf(it).exceeded
 		}
 	}
 }
@@ -217,12 +218,12 @@ func (b *batch) learn(candidates []*item) {
 // ErrRetry if one must be generated.
 func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 	for _, it := range candidates {
-		isExhausted := errs.Is(it.attempt.Err, errs.CodeExhausted)
-		if it.decision.act != triesNext && !isExhausted {
+		isExhausted := errs.Is(it.try.result.Err, errs.CodeExhausted)
+		if it.try.decision.act != triesNext && !isExhausted {
 			continue
 		}
-		b.Log.WarnContext(ctx, "code collision", "workspace", it.call.member.ID(), "code", it.draft.ShownCode(),
-			"strategy", it.draft.Strategy, "count", b.collisions.Add(1))
+		b.store.Log.WarnContext(ctx, "code collision", "workspace", it.call.member.ID(),
+			"code", it.want.draft.ShownCode(), "strategy", it.want.draft.Strategy, "count", b.store.collisions.Add(1))
 		if isExhausted {
 			continue
 		}
@@ -230,7 +231,7 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 			it.codes = nil
 			return ErrRetry
 		}
-		it.facts.isTaken = false
+		it.try.facts.isTaken = false
 		it.decide()
 	}
 	return nil
@@ -241,12 +242,12 @@ func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
 func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) error {
 	links, byID := make([]*link.Link, 0, len(items)), make(map[string]*item, len(items))
 	for _, it := range items {
-		links, byID[it.draft.ID] = append(links, it.draft), it
+		links, byID[it.want.draft.ID] = append(links, it.want.draft), it
 	}
 	ids, err := link.Insert(ctx, tx, links)
 	for _, linkID := range ids {
 		it := byID[linkID]
-		it.attempt = link.Result{Link: it.draft, Created: true, OperationID: it.call.operationID}
+		it.try.result = link.Result{Link: it.want.draft, Created: true, OperationID: it.call.operationID}
 		b.quotaOf(it).created++
 		b.quotaOf(it).left--
 	}
@@ -260,9 +261,9 @@ func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) erro
 func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 	var created []*link.Link
 	for _, it := range b.items {
-		if it.attempt.Created {
-			created = append(created, it.draft)
+		if it.try.result.Created {
+			created = append(created, it.want.draft)
 		}
 	}
-	return b.RecordNew(ctx, tx, created)
+	return b.store.RecordNew(ctx, tx, created)
 }

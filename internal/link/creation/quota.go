@@ -36,7 +36,7 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 		workspaceID := it.call.member.ID()
 		if quotas[workspaceID] == nil {
 			quotas[workspaceID] = &allowance{
-				left: b.quota.Limit(it.call.member), exceeded: b.quota.Exceeded(it.call.member, b.now),
+				left: b.store.quota.Limit(it.call.member), exceeded: b.store.quota.Exceeded(it.call.member, b.now),
 			}
 		}
 		quotas[workspaceID].wanted++
@@ -48,7 +48,7 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 		WHERE locked.workspace_id = input.workspace_id AND locked.month = input.month
 		FOR UPDATE SKIP LOCKED) AS unlocked `
 	rest := ""
-	if b.isShared && b.DB.Kind == db.Postgres {
+	if b.isShared && b.store.DB.Kind == db.Postgres {
 		rest = unlocked
 	}
 	used, err := link.AddUsage(ctx, tx, rest, b.usagesOf(quotas, func(a *allowance) int { return a.wanted })...)
@@ -76,7 +76,7 @@ func (b *batch) consumeQuotas(ctx context.Context, tx bun.Tx) error {
 // consumeDay consumes the quota of a publishable key for a day, and restricts the allowance of the
 // workspace to what that leaves.
 func (b *batch) consumeDay(ctx context.Context, tx bun.Tx, m workspace.Membership, a *allowance) error {
-	day, err := b.quota.AddDay(ctx, tx, m, b.now, int64(a.wanted), a.left)
+	day, err := b.store.quota.AddDay(ctx, tx, m, b.now, int64(a.wanted), a.left)
 	if err == nil && day.Left < a.left {
 		a.left, a.exceeded = day.Left, day.Exceeded
 	}
@@ -87,7 +87,7 @@ func (b *batch) consumeDay(ctx context.Context, tx bun.Tx, m workspace.Membershi
 func (b *batch) returnQuotas(ctx context.Context, tx bun.Tx) error {
 	m := b.calls[0].member
 	if a := b.quotas[m.ID()]; a != nil && m.IsPublishable() && a.created < a.wanted {
-		if _, err := b.quota.AddDay(ctx, tx, m, b.now, int64(a.created-a.wanted), a.left); err != nil {
+		if _, err := b.store.quota.AddDay(ctx, tx, m, b.now, int64(a.created-a.wanted), a.left); err != nil {
 			return err
 		}
 	}
@@ -121,14 +121,14 @@ func (b *batch) affordable(items []*item) (some []*item) {
 // distinct omits items that want the code or the external id of an earlier item.
 func distinct(items []*item) []*item {
 	type key struct {
-		place
+		place  place
 		isCode bool
 	}
 	given := map[key]bool{}
 	return slices.DeleteFunc(items, func(it *item) bool {
-		code, externalID := key{it.at(it.draft.CodeIdentity()), true}, key{it.at(optional.Value(it.draft.ExternalID)),
-			false}
-		isLater := given[code] || externalID.key != "" && given[externalID]
+		l := it.want.draft
+		code, externalID := key{it.at(l.CodeIdentity()), true}, key{it.at(optional.Value(l.ExternalID)), false}
+		isLater := given[code] || externalID.place.key != "" && given[externalID]
 		given[code], given[externalID] = true, true
 		return isLater
 	})
@@ -137,7 +137,7 @@ func distinct(items []*item) []*item {
 // refuseForQuota fails items because the quota is used up.
 func (b *batch) refuseForQuota(items []*item) {
 	for _, it := range items {
-		it.facts.overQuota = b.quotaOf(it).exceeded
+		it.try.facts.overQuota = b.quotaOf(it).exceeded
 		it.decide()
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 // first returns the item that stands for this one: itself unless it is a duplicate.
 func (it *item) first() *item {
-	if it.duplicateOf != nil {
-		return it.duplicateOf
+	if it.try.duplicateOf != nil {
+		return it.try.duplicateOf
 	}
 	return it
 }
@@ -21,9 +21,9 @@ func (it *item) first() *item {
 // link of the first item, with Ignored or a conflict by its own fields.
 func (it *item) result() link.Result {
 	first := it.first()
-	r := first.Result
+	r := first.final
 	if first.isOpen() {
-		r = first.attempt
+		r = first.try.result
 	}
 	l := first.existing()
 	if l == nil {
@@ -32,7 +32,7 @@ func (it *item) result() link.Result {
 	if it == first || l == nil {
 		return r
 	}
-	own := it.reuse(l)
+	own := it.want.reuse(l)
 	if own.err != nil {
 		return link.Result{Err: own.err}
 	}
@@ -41,7 +41,7 @@ func (it *item) result() link.Result {
 
 // existing returns the link that the decision is about, if it was not deleted.
 func (it *item) existing() *link.Link {
-	if l := it.decision.link; l != nil && l.DeletedAt == nil {
+	if l := it.try.decision.link; l != nil && l.DeletedAt == nil {
 		return l
 	}
 	return nil
@@ -51,7 +51,7 @@ func (it *item) existing() *link.Link {
 func (b *batch) loadTags(ctx context.Context, conn bun.IDB) error {
 	var found []*link.Link
 	for _, it := range b.items {
-		if l := it.first().facts.same; it.kind != upserts && it.in.Fields.Tags.Set && l != nil {
+		if l := it.first().try.facts.same; it.want.kind != upserts && it.want.in.Fields.Tags.Set && l != nil {
 			found = append(found, l)
 		}
 	}
@@ -62,7 +62,7 @@ func (b *batch) loadTags(ctx context.Context, conn bun.IDB) error {
 // that it has found.
 func (it *item) needsComparison() bool {
 	l := it.first().existing()
-	return l != nil && it.first().isOpen() && it.isUnsure(l)
+	return l != nil && it.first().isOpen() && it.want.isUnsure(l)
 }
 
 // comparePasswords compares the passwords that decisions must know. One that is the same gets the
@@ -73,16 +73,16 @@ func (b *batch) comparePasswords(ctx context.Context) error {
 			continue
 		}
 		l := it.first().existing()
-		isSame, err := b.Passwords.Matches(ctx, *l.PasswordHash, it.in.Fields.Routing.To.NewPassword().Text,
+		isSame, err := b.store.Passwords.Matches(ctx, *l.PasswordHash, it.want.in.Fields.Routing.To.NewPassword().Text,
 			it.call.member.Responsible(), it.call.member.ID())
 		if err != nil && errs.From(err).Kind.IsUserError() {
-			it.Result = link.Result{Err: err}
+			it.final = link.Result{Err: err}
 			continue
 		} else if err != nil { // a later call may succeed, so that no idempotency key stores it
 			return err
 		}
-		if it.compared = l.Routing.Gate.PasswordID; isSame {
-			it.draft.Routing.Gate.PasswordID = it.compared
+		if it.want.compared = l.Routing.Gate.PasswordID; isSame {
+			it.want.draft.Routing.Gate.PasswordID = it.want.compared
 		}
 	}
 	return nil
@@ -90,8 +90,8 @@ func (b *batch) comparePasswords(ctx context.Context) error {
 
 // sharePassword gives a duplicate with the password of the first item the same PasswordID.
 func (it *item) sharePassword() {
-	p, first := it.in.Fields.Routing.To.NewPassword(), it.duplicateOf.in.Fields.Routing.To.NewPassword()
+	p, first := it.want.in.Fields.Routing.To.NewPassword(), it.try.duplicateOf.want.in.Fields.Routing.To.NewPassword()
 	if p != nil && first != nil && p.Text == first.Text {
-		it.draft.Routing.Gate.PasswordID = it.duplicateOf.draft.Routing.Gate.PasswordID
+		it.want.draft.Routing.Gate.PasswordID = it.try.duplicateOf.want.draft.Routing.Gate.PasswordID
 	}
 }

@@ -22,56 +22,56 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	var items []*item
 	var ids []string
 	for _, it := range b.items {
-		if it.decision.act == revives {
-			items, ids = append(items, it), append(ids, it.decision.link.ID)
+		if it.try.decision.act == revives {
+			items, ids = append(items, it), append(ids, it.try.decision.link.ID)
 		}
 	}
 	if len(items) == 0 {
 		return nil
 	}
-	links, err := b.Lock(ctx, tx, b.calls[0].member, ids)
+	links, err := b.store.Lock(ctx, tx, b.calls[0].member, ids)
 	if err != nil {
 		return err
 	}
 	if err := b.confirmCodes(ctx, tx, slices.Collect(maps.Values(links))); err != nil {
 		return err
 	}
-	if err := b.CountClicks(ctx, tx, links); err != nil {
+	if err := b.store.CountClicks(ctx, tx, links); err != nil {
 		return err
 	}
 	for _, it := range items {
-		known := it.decision.link
+		known := it.try.decision.link
 		l := links[known.ID]
 		if l == nil || !bytes.Equal(l.CanonicalHash, known.CanonicalHash) { // it has another URL now
 			return ErrRetry
 		}
-		it.facts.update(l)
+		it.try.facts.update(l)
 	}
 	if err := b.loadTags(ctx, tx); err != nil {
 		return err
 	}
 	var rewrites []link.Rewrite
 	for _, it := range items {
-		if it.decide(); it.decision.act == compares {
+		if it.decide(); it.try.decision.act == compares {
 			return ErrRetry
-		} else if it.decision.act != revives {
+		} else if it.try.decision.act != revives {
 			continue
 		}
-		l := it.decision.link
+		l := it.try.decision.link
 		before := *l
-		b.reviveAs(l, it.draft)
+		b.reviveAs(l, it.want.draft)
 		l.In = it.call.member
-		if err := b.RefusePending(ctx, tx, l); err != nil {
+		if err := b.store.RefusePending(ctx, tx, l); err != nil {
 			if !errs.From(err).Kind.IsUserError() {
 				return err
 			}
-			it.Result = link.Result{Err: err}
+			it.final = link.Result{Err: err}
 			return ErrRetry // with a duplicate of it, which may have other fields
 		}
-		it.attempt.Revived, it.attempt.OperationID = true, it.call.operationID
+		it.try.result.Revived, it.try.result.OperationID = true, it.call.operationID
 		rewrites = append(rewrites, link.Rewrite{Before: &before, After: l, Operation: it.call.operationID})
 	}
-	return b.Apply(ctx, tx, revived, rewrites)
+	return b.store.Apply(ctx, tx, revived, rewrites)
 }
 
 // update replaces a link by its present state.

@@ -308,7 +308,7 @@ func TestCall_IsAlone(t *testing.T) {
 		return c
 	}
 	policy, key, upsert := links(1, Input{}), links(1, Input{}), links(1, Input{})
-	policy.policy, key.key, upsert.items[0].kind = link.AllOrNothing, &keyRow{}, upserts
+	policy.policy, key.key, upsert.items[0].want.kind = link.AllOrNothing, &keyRow{}, upserts
 	for name, c := range map[string]struct {
 		call call
 		want bool
@@ -331,7 +331,8 @@ func TestCountFitting_BoundsBatches(t *testing.T) {
 	of := func(sizes ...int) (calls []*call) {
 		for _, n := range sizes {
 			c := &call{}
-			c.add(creations, &Input{Fields: linkfield.Change{Metadata: to([]*linkfield.Pair{{Value: strings.Repeat("x", n)}})}})
+			pair := &linkfield.Pair{Value: strings.Repeat("x", n)}
+			c.add(creations, &Input{Fields: linkfield.Change{Metadata: to([]*linkfield.Pair{pair})}})
 			calls = append(calls, c)
 		}
 		return calls

@@ -139,17 +139,17 @@ func (b *batch) findUpserted(ctx context.Context) error {
 	var tagged []string
 	for _, it := range b.items {
 		it.restart()
-		if _, err := linkfield.CheckExternalID(it.in.externalID()); err != nil {
-			it.Err = errs.From(err).At("externalId")
+		if _, err := linkfield.CheckExternalID(it.want.in.externalID()); err != nil {
+			it.final.Err = errs.From(err).At("externalId")
 			continue
 		}
-		externalIDs.add(it.call.member.ID(), it.in.externalID())
+		externalIDs.add(it.call.member.ID(), it.want.in.externalID())
 	}
 	var links []*link.Link
-	if err := lookUp(b, b.DB, &links, "TRUE", "external_id", "TEXT", externalIDs).Run(ctx); err != nil {
+	if err := lookUp(b, b.store.DB, &links, "TRUE", "external_id", "TEXT", externalIDs).Run(ctx); err != nil {
 		return fmt.Errorf("selecting links: %w", err)
 	}
-	if err := link.Complete(ctx, b.DB, b.now, links...); err != nil {
+	if err := link.Complete(ctx, b.store.DB, b.now, links...); err != nil {
 		return err
 	}
 	holders := make(map[string]*link.Link, len(links))
@@ -157,24 +157,24 @@ func (b *batch) findUpserted(ctx context.Context) error {
 		holders[*l.ExternalID] = l
 	}
 	for _, it := range b.items {
-		it.holder = holders[it.in.externalID()]
+		it.holder = holders[it.want.in.externalID()]
 		if it.holder != nil && !it.call.member.IsInside(it.holder.FolderID) {
-			it.holder, it.Err = nil, link.ErrExternalIDTaken()
+			it.holder, it.final.Err = nil, link.ErrExternalIDTaken()
 		}
-		if it.holder != nil && it.in.Fields.Tags.Set {
+		if it.holder != nil && it.want.in.Fields.Tags.Set {
 			tagged = append(tagged, it.holder.ID)
 		}
 	}
 	tags := map[string][]string{}
 	if len(tagged) > 0 {
 		var err error
-		if tags, err = b.TagsOf(ctx, b.calls[0].member, tagged...); err != nil {
+		if tags, err = b.store.TagsOf(ctx, b.calls[0].member, tagged...); err != nil {
 			return err
 		}
 	}
 	for _, it := range b.items {
 		l := it.holder
-		if l == nil || it.Err != nil || l.NextChangeAt != nil && !l.NextChangeAt.After(b.now) {
+		if l == nil || it.final.Err != nil || l.NextChangeAt != nil && !l.NextChangeAt.After(b.now) {
 			continue // a scheduled change that is due is written first
 		}
 		l.In = it.call.member
@@ -183,7 +183,7 @@ func (b *batch) findUpserted(ctx context.Context) error {
 			continue
 		}
 		if link.IsSame(l, &after, tags[l.ID]) {
-			it.Result = link.Result{Link: l}
+			it.final = link.Result{Link: l}
 		}
 	}
 	return nil
@@ -195,14 +195,14 @@ func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 	var found []*item
 	e := link.Edits{ReasonOf: reasonOfUpsert, OperationID: b.calls[0].operationID}
 	for _, it := range b.items {
-		if it.decision.act == changes {
-			found, e.IDs = append(found, it), append(e.IDs, it.decision.link.ID)
-			e.NeedClicks = e.NeedClicks || it.in.Fields.MaxClicks.Set
+		if it.try.decision.act == changes {
+			found, e.IDs = append(found, it), append(e.IDs, it.try.decision.link.ID)
+			e.NeedClicks = e.NeedClicks || it.want.in.Fields.MaxClicks.Set
 		}
 	}
 	if len(found) > 0 {
 		e.Mutate = func(i int, l *link.Link) error { return b.applyUpsert(found[i], l) }
-		results, err := b.EditIn(ctx, tx, b.calls[0].member, e)
+		results, err := b.store.EditIn(ctx, tx, b.calls[0].member, e)
 		if err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func (b *batch) changeFound(ctx context.Context, tx bun.Tx) error {
 			if errs.Is(r.Err, errs.NotFound) { // it was purged meanwhile
 				return ErrRetry
 			}
-			found[i].attempt = r
+			found[i].try.result = r
 		}
 	}
 	if b.isAllOrNothing() && b.failed() {
@@ -231,9 +231,9 @@ func reasonOfUpsert(before *link.Link) link.Reason {
 func (it *item) hasCode(l *link.Link) bool {
 	named := link.Link{Strategy: link.Custom, In: it.call.member}
 	if it.domain != nil {
-		named.SetOwnCode(it.domain, *it.in.CustomCode)
+		named.SetOwnCode(it.domain, *it.want.in.CustomCode)
 	} else {
-		named.Code = *it.in.CustomCode
+		named.Code = *it.want.in.CustomCode
 		named.AssignCodeKey()
 	}
 	return named.CodeIdentity() == l.CodeIdentity() || named.Code == l.ShownCode()
@@ -241,14 +241,14 @@ func (it *item) hasCode(l *link.Link) bool {
 
 // applyUpsert changes an existing link to the values of an upsert.
 func (b *batch) applyUpsert(it *item, l *link.Link) error {
-	u, externalID := it.in, it.in.externalID()
+	u, externalID := it.want.in, it.want.in.externalID()
 	it.versionBefore = l.Version
 	hasID := optional.Equal(l.ExternalID, &externalID)
 	switch {
-	case !hasID && it.facts.ofID != nil:
+	case !hasID && it.try.facts.ofID != nil:
 		return ErrRetry
 	case !hasID && l.ExternalID != nil:
-		return errOfOther(it.draft.Strategy, withOtherID)
+		return errOfOther(it.want.draft.Strategy, withOtherID)
 	case u.Strategy != nil && *u.Strategy != l.Strategy:
 		return errOtherStrategy(l)
 	case u.DomainID != nil && !optional.Equal(u.DomainID, l.DomainID):
@@ -269,11 +269,11 @@ func (b *batch) applyUpsert(it *item, l *link.Link) error {
 			return err
 		}
 	}
-	if err := b.Mutate(&u.Fields, l); err != nil {
+	if err := b.store.Mutate(&u.Fields, l); err != nil {
 		return err
 	}
 	if l.OriginalURL != before && !u.Fields.Routing.Set {
-		return b.RunTests(l)
+		return b.store.RunTests(l)
 	}
 	return nil
 }
