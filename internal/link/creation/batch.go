@@ -102,10 +102,6 @@ func (s *Store) newBatch(calls ...*call) *batch {
 	return &batch{store: s, now: s.now(), calls: calls}
 }
 
-func (c *call) add(k kind, in *Input) {
-	c.items = append(c.items, &item{call: c, want: proposal{kind: k, in: in}})
-}
-
 // run sets the results of the calls. It returns an error if all have failed. It runs the
 // transaction again if that has lost a race with another one.
 func (b *batch) run(ctx context.Context) error {

@@ -164,6 +164,10 @@ func (s *Store) addLinks(ctx context.Context, c *call, k kind, links []*Input) e
 	return nil
 }
 
+func (c *call) add(k kind, in *Input) {
+	c.items = append(c.items, &item{call: c, want: proposal{kind: k, in: in}})
+}
+
 // anonymousPerAddress is how many links a client address may create without an account.
 var anonymousPerAddress = ratelimit.Rate{Name: "anonymous-address", Attempts: 60, Window: time.Hour}
 

@@ -181,14 +181,9 @@ func (b *step) loadOwn(ctx context.Context) (map[string]*own, error) {
 	for _, from := range b.from {
 		ids = append(ids, from.SourceID)
 	}
-	if ids = link.ValidIDs(ids); len(ids) == 0 {
-		return nil, nil
-	}
-	var links []*link.Link
-	err := b.DB.NewSelect().Model(&links).Where("workspace_id = ?", b.WorkspaceID).Where("id IN (?)", bun.In(ids)).
-		Where("purged_at IS NULL").Scan(ctx)
+	links, err := linksBy(ctx, b, "id", link.ValidIDs(ids), "purged_at IS NULL")
 	if err != nil {
-		return nil, fmt.Errorf("reading the links of an archive: %w", err)
+		return nil, err
 	}
 	if links, err = b.withoutUndone(ctx, links); err != nil {
 		return nil, err

@@ -64,19 +64,14 @@ func (b *step) loadKnown(ctx context.Context) (*known, error) {
 	for _, o := range origins {
 		k.origins[o.SourceID], linkIDs = o, append(linkIDs, o.LinkID)
 	}
-	if len(linkIDs) > 0 {
-		var links []*link.Link
-		err := b.DB.NewSelect().Model(&links).Where("workspace_id = ?", b.WorkspaceID).
-			Where("id IN (?)", bun.In(linkIDs)).
-			Where("purged_at IS NULL").Scan(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("reading imported links: %w", err)
-		}
-		for _, l := range links {
-			k.links[l.ID] = l
-		}
+	links, err := linksBy(ctx, b, "id", linkIDs, "purged_at IS NULL")
+	if err != nil {
+		return nil, err
 	}
-	if err := b.addChanged(ctx, k, linkIDs); err != nil {
+	for _, l := range links {
+		k.links[l.ID] = l
+	}
+	if err := k.addChanged(ctx, links); err != nil {
 		return nil, err
 	}
 	if err := b.addHolders(ctx, k, b.items); err != nil {
@@ -88,15 +83,35 @@ func (b *step) loadKnown(ctx context.Context) (*known, error) {
 	return k, b.addClaims(ctx, k, b.items)
 }
 
+// linksBy reads the links of the workspace that meet a condition and have one of the values in a
+// column.
+func linksBy[V any](
+	ctx context.Context, b *step, column string, values []V, where string,
+) (links []*link.Link, err error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	err = b.DB.NewSelect().Model(&links).Where("workspace_id = ?", b.WorkspaceID).
+		Where("? IN (?)", bun.Ident(column), bun.In(values)).Where(where).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading links by %s: %w", column, err)
+	}
+	return links, nil
+}
+
 // addChanged reads which rows of the import have created or changed links.
-func (b *step) addChanged(ctx context.Context, k *known, linkIDs []string) error {
-	if len(linkIDs) == 0 {
+func (k *known) addChanged(ctx context.Context, links []*link.Link) error {
+	if len(links) == 0 {
 		return nil
 	}
+	var linkIDs []string
+	for _, l := range links {
+		linkIDs = append(linkIDs, l.ID)
+	}
 	var rows []*Row
-	q := b.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).
+	q := k.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).
 		Where("outcome IN (?)", bun.In([]Outcome{Created, Renamed, Updated, Closed})).Order("number DESC")
-	if err := b.DB.Recheck(q, "task_id", b.ID).Scan(ctx); err != nil {
+	if err := k.DB.Recheck(q, "task_id", k.ID).Scan(ctx); err != nil {
 		return fmt.Errorf("reading the links of an import: %w", err)
 	}
 	for _, row := range rows {
@@ -113,24 +128,15 @@ func (b *step) addHolders(ctx context.Context, k *known, items []*item) error {
 			codes = append(codes, it.identity, it.lookupCode())
 		}
 	}
-	if len(codes) == 0 {
-		return nil
-	}
 	var links []*link.Link
 	for _, column := range []string{"code", "code_key"} { // with OR, SQLite would read all links of the workspace
-		var some []*link.Link
-		err := b.DB.NewSelect().Model(&some).Where("workspace_id = ?", b.WorkspaceID).
-			Where("? IN (?)", bun.Ident(column), bun.In(codes)).Scan(ctx)
+		some, err := linksBy(ctx, b, column, codes, "TRUE")
 		if err != nil {
-			return fmt.Errorf("reading the links with codes: %w", err)
+			return err
 		}
 		links = append(links, some...)
 	}
-	var linkIDs []string
-	for _, l := range links {
-		linkIDs = append(linkIDs, l.ID)
-	}
-	if err := b.addChanged(ctx, k, linkIDs); err != nil {
+	if err := k.addChanged(ctx, links); err != nil {
 		return err
 	}
 	if err := k.noteUndone(ctx, links); err != nil {

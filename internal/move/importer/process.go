@@ -231,7 +231,7 @@ func (p *process) step(ctx context.Context, rows []*source) error {
 // attempt is one try of a step, or its last one.
 func (p *process) attempt(ctx context.Context, rows []*source, isLast bool) (err error) {
 	b := &step{
-		process: p, isLast: isLast, from: slices.Clone(rows), folding: slices.Clone(p.progress.Folding),
+		process: p, isLast: isLast, from: rows, folding: slices.Clone(p.progress.Folding),
 		targets: map[string]string{},
 	}
 	if b.domains, err = p.domainsOf(ctx, p.Member); err != nil {
@@ -283,14 +283,13 @@ func (b *step) run(ctx context.Context, tx bun.Tx) error {
 	if err != nil {
 		return err
 	}
-	b.done, b.changed, b.toDelete = nil, nil, nil
+	b.changed, b.toDelete = nil, nil
 	for _, it := range b.items {
 		row := *it.row
 		if len(it.from.Losses) > 0 {
 			row.Losses = new(encode(it.from.Losses))
 		}
 		it.written, it.link = &row, nil
-		b.done = append(b.done, it.written)
 	}
 	if err := b.finishCreations(results); err != nil {
 		return err
@@ -302,7 +301,7 @@ func (b *step) run(ctx context.Context, tx bun.Tx) error {
 		return err
 	}
 	b.repeat()
-	b.next = b.progress.with(b.done, b.from, b.folding, b.targets)
+	b.next = b.progress.with(b.items, b.folding, b.targets)
 	if b.in.DryRun {
 		return errDry
 	}
@@ -319,7 +318,7 @@ func (b *step) run(ctx context.Context, tx bun.Tx) error {
 // save writes outcomes and progress. Of rows that failed or were skipped, those beyond maxKept are
 // counted only.
 func (b *step) save(ctx context.Context, tx bun.Tx) error {
-	kept := b.progress.keep(b.done)
+	kept := b.progress.keep(b.items)
 	if err := db.InsertRows(ctx, tx, db.Insert{}, kept); err != nil {
 		return fmt.Errorf("writing the rows of an import: %w", err)
 	}

@@ -60,9 +60,10 @@ func progressOf(t *task.Task) (*progress, error) {
 }
 
 // keep returns the rows whose outcomes are stored.
-func (p *progress) keep(rows []*Row) (kept []*Row) {
+func (p *progress) keep(items []*item) (kept []*Row) {
 	more := map[Outcome]int64{}
-	for _, row := range rows {
+	for _, it := range items {
+		row := it.written
 		if row.Outcome == Failed || row.Outcome == Skipped {
 			if more[row.Outcome]++; p.Counts[row.Outcome]+more[row.Outcome] > maxKept {
 				continue
@@ -74,16 +75,17 @@ func (p *progress) keep(rows []*Row) (kept []*Row) {
 }
 
 // with returns the progress after more rows.
-func (p *progress) with(rows []*Row, from []*source, folding []string, targets map[string]string) *progress {
+func (p *progress) with(items []*item, folding []string, targets map[string]string) *progress {
 	next := &progress{
-		Chunks: p.Chunks, IsFetched: p.IsFetched, Rows: p.Rows + int64(len(rows)), Counts: maps.Clone(p.Counts),
+		Chunks: p.Chunks, IsFetched: p.IsFetched, Rows: p.Rows + int64(len(items)), Counts: maps.Clone(p.Counts),
 		Losses: maps.Clone(p.Losses), Hosts: maps.Clone(p.Hosts),
 		Ignored: slices.Clone(p.Ignored), Folding: folding, Targets: map[string]string{}, New: p.New,
 		Ended: p.Ended,
 	}
 	maps.Copy(next.Targets, p.Targets)
 	maps.Copy(next.Targets, targets)
-	for i, row := range rows {
+	for _, it := range items {
+		row := it.written
 		if next.Counts[row.Outcome]++; row.isNew {
 			next.New++
 		}
@@ -94,13 +96,13 @@ func (p *progress) with(rows []*Row, from []*source, folding []string, targets m
 			next.Hosts[row.Host]++
 		}
 		counted := map[string]bool{}
-		for _, loss := range from[i].Losses {
+		for _, loss := range it.from.Losses {
 			if key := loss.Field + " " + string(loss.Reason); !counted[key] {
 				counted[key] = true
 				next.Losses[key]++
 			}
 		}
-		next.Ignored = append(next.Ignored, from[i].Ignored...)
+		next.Ignored = append(next.Ignored, it.from.Ignored...)
 	}
 	slices.Sort(next.Ignored)
 	next.Ignored = slices.Compact(next.Ignored)

@@ -33,7 +33,7 @@ type step struct {
 	*process
 	// from are the rows of the source.
 	from []*source
-	// items are the same rows, with the decisions about them.
+	// items are the same rows, with the decisions about them, and what becomes of them.
 	items []*item
 	// isLast means that this is the last try.
 	isLast bool
@@ -55,8 +55,6 @@ type step struct {
 
 	// The other fields are the state of the transaction.
 
-	// done are the rows with their outcomes.
-	done []*Row
 	// changed are the links that have changed.
 	changed []*link.Link
 	// toDelete are the ids of the links to delete.
@@ -110,7 +108,7 @@ func (b *step) decide(ctx context.Context) error {
 	}
 	for i := range b.from {
 		from := *b.from[i] // the next try begins with the row as it was read
-		from.Losses, b.from[i] = slices.Clip(from.Losses), &from
+		from.Losses = slices.Clip(from.Losses)
 		it := &item{from: &from, row: newRow(b.Task, b.progress.Rows+int64(i)+1, &from)}
 		if it.own = all[from.SourceID]; it.own == nil {
 			b.locate(it)
@@ -271,9 +269,7 @@ func (b *step) finishCreations(results []link.Result) error {
 		switch {
 		case errs.Is(r.Err, errs.CodeTaken) && it.code != "" && !b.isLast: // by a member, meanwhile
 			return errOvertaken
-		case errs.Is(r.Err, errs.CodeTaken) && b.in.OnConflict == Skip:
-			it.written.setErr(Skipped, r.Err)
-		case errors.Is(r.Err, creation.ErrDeleted):
+		case errs.Is(r.Err, errs.CodeTaken) && b.in.OnConflict == Skip, errors.Is(r.Err, creation.ErrDeleted):
 			it.written.setErr(Skipped, r.Err)
 		case r.Err != nil:
 			it.written.setErr(Failed, r.Err)

@@ -97,35 +97,17 @@ func (b *step) addUndone(ctx context.Context, k *known) error {
 			hashes = append(hashes, it.row.CanonicalHash)
 		}
 	}
-	var links []*link.Link
-	read := func(column string, values any) error {
-		var some []*link.Link
-		q := b.DB.NewSelect().Model(&some).Where("workspace_id = ?", b.WorkspaceID).
-			Where("? IN (?)", bun.Ident(column), values).Where("deleted_at IS NOT NULL")
-		if column == "canonical_hash" { // of an index
-			q = q.Where("strategy = ?", link.Deterministic)
-		}
-		if err := q.Scan(ctx); err != nil {
-			return fmt.Errorf("reading deleted links: %w", err)
-		}
-		links = append(links, some...)
-		return nil
+	links, err := linksBy(ctx, b, "external_id", externalIDs, "deleted_at IS NOT NULL")
+	if err != nil {
+		return err
 	}
-	if len(externalIDs) > 0 {
-		if err := read("external_id", bun.In(externalIDs)); err != nil {
-			return err
-		}
+	// the condition of an index
+	some, err := linksBy(ctx, b, "canonical_hash", hashes, "deleted_at IS NOT NULL AND strategy = 'DETERMINISTIC'")
+	if err != nil {
+		return err
 	}
-	if len(hashes) > 0 {
-		if err := read("canonical_hash", bun.In(hashes)); err != nil {
-			return err
-		}
-	}
-	var ids []string
-	for _, l := range links {
-		ids = append(ids, l.ID)
-	}
-	if err := b.addChanged(ctx, k, ids); err != nil {
+	links = append(links, some...)
+	if err := k.addChanged(ctx, links); err != nil {
 		return err
 	}
 	return k.noteUndone(ctx, links)
