@@ -1,7 +1,8 @@
 // Package creation creates links: single ones, bulk calls, upserts and links without an account.
 // Every call is part of a batch, which reads, decides and writes in one transaction. gather.go
 // forms batches, batch.go runs them, codes.go finds codes, decide.go is the contract, quota.go
-// consumes the monthly quota, and insert.go writes. The GraphQL resolvers call it.
+// consumes the monthly quota, and insert.go writes. import.go has the batch of an import, which is
+// part of a transaction of the importer. The GraphQL resolvers call the others.
 package creation
 
 import (
