@@ -172,7 +172,7 @@ func (r *recorder) read(client io.Reader, server io.Writer) error {
 		}
 		text = strings.TrimRight(strings.TrimSpace(text), ";")
 		switch {
-		case strings.HasPrefix(text, "SELECT set_config('role', "): // sets the scope (internal/platform/db/pipeline.go)
+		case strings.HasPrefix(text, "SELECT set_config('role', "): // sets the scope (package pgscope)
 			scope = text
 		case text != "" && !strings.HasPrefix(text, "--"): // pgx pings with a comment
 			r.mu.Lock()

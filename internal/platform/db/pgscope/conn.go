@@ -1,7 +1,6 @@
 package pgscope
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -37,7 +35,7 @@ func (c Connector) Connect(ctx context.Context) (driver.Conn, error) {
 // startSession leaves the session with one prepared statement, that of the scope. A pooler may have
 // given it to another client before, which has prepared others under the names of ours.
 func (c *Conn) startSession(ctx context.Context) error {
-	c.prepared = map[string]*pgconn.StatementDescription{}
+	c.prepared = map[string]bool{}
 	err := c.Conn.Conn().DeallocateAll(ctx)
 	if err == nil {
 		_, err = c.Conn.Conn().Prepare(ctx, scopeStatement, setScope)
@@ -56,41 +54,35 @@ type Conn struct {
 	tx       *transaction // nil outside of one
 	standby  bool         // the server cannot be written to any more
 	ahead    *ahead
-	deferred []deferred
 	// prepared are the texts of the prepared statements. needsReset means that the session has not
 	// those, or that one of them does not work any more, as after a migration.
-	prepared   map[string]*pgconn.StatementDescription
+	prepared   map[string]bool
 	needsReset bool
 }
 
-// transaction is one that the server has begun or will begin with its first statement.
+// transaction is one that the server has begun, or will begin with its first statement.
 type transaction struct {
 	scope Scope
-	// begin is the statement that begins it.
-	begin    string
+	// pending are sent with the next statement: those that begin it, and those that are deferred.
+	pending  *pgx.Batch
 	hasBegun bool
 }
 
 var errOtherScope = errors.New("a statement of another scope within a transaction")
 
-// mustEnter reports whether the scope must be sent with a statement of it. Statements of the
-// connected role need none outside of transactions: some of them cannot run in a transaction.
-func (c *Conn) mustEnter(ctx context.Context, wanted Scope) (bool, error) {
+// check returns an error unless a statement can run in its scope.
+func (c *Conn) check(ctx context.Context) error {
 	switch {
-	case c.tx != nil && !c.tx.scope.has(wanted):
-		return false, errOtherScope
+	case c.tx != nil && !c.tx.scope.has(Of(ctx)):
+		return errOtherScope
 	case c.Conn.Conn().IsClosed():
-		return false, driver.ErrBadConn
+		return driver.ErrBadConn
 	case c.tx != nil && c.tx.hasBegun && c.Conn.Conn().PgConn().TxStatus() == 'I':
-		return false, errRolledBack // BEGIN has failed: without it the statement would run in no scope
-	case c.tx != nil && c.tx.hasBegun:
-		return false, nil
-	case c.needsReset:
-		if err := c.startSession(ctx); err != nil {
-			return false, err
-		}
+		return errRolledBack // BEGIN has failed: without it the statement would run in no scope
+	case c.needsReset && (c.tx == nil || !c.tx.hasBegun):
+		return c.startSession(ctx)
 	}
-	return c.tx != nil || wanted.Role != Owner, nil
+	return nil
 }
 
 // QueryContext implements driver.QueryerContext.
@@ -103,14 +95,14 @@ func (c *Conn) query(ctx context.Context, text string, args []driver.NamedValue)
 	if c.ahead != nil {
 		return c.queryAhead(text)
 	}
-	q, enters, err := c.prepare(ctx, text, args)
+	values, err := c.prepare(ctx, text, args)
 	if err != nil {
 		return nil, err
 	}
-	if enters || q.prepared != nil || len(c.deferred) > 0 {
-		return c.queryInPipeline(ctx, q, enters)
+	if isOwners(ctx) {
+		return c.Conn.QueryContext(ctx, text, args)
 	}
-	return c.Conn.QueryContext(ctx, text, q.args)
+	return c.run(ctx, text, values)
 }
 
 // ExecContext implements driver.ExecerContext.
@@ -120,53 +112,45 @@ func (c *Conn) ExecContext(ctx context.Context, query string, args []driver.Name
 }
 
 func (c *Conn) exec(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
-	q, enters, err := c.prepare(ctx, text, args)
+	values, err := c.prepare(ctx, text, args)
 	if err != nil {
 		return nil, err
 	}
-	if c.tx != nil && q.prepared != nil && ctx.Value(deferredKey{}) != nil {
-		values, err := q.encode(c)
-		if err != nil {
-			return nil, err
-		}
-		c.deferred = append(c.deferred, deferred{q, values})
+	if isOwners(ctx) {
+		return c.Conn.ExecContext(ctx, text, args)
+	}
+	if c.tx != nil && c.prepared[text] && ctx.Value(deferredKey{}) != nil {
+		c.tx.pending.Queue(text, values...)
 		return driver.RowsAffected(0), nil
 	}
-	if enters || q.prepared != nil || len(c.deferred) > 0 {
-		return c.execInPipeline(ctx, q, enters)
+	all, err := c.run(ctx, text, values)
+	if err != nil {
+		return nil, err
 	}
-	return c.Conn.ExecContext(ctx, text, q.args)
+	err = all.Close()
+	return driver.RowsAffected(all.CommandTag().RowsAffected()), err
 }
 
-// prepare returns a statement with its values, and whether its scope must be sent with it.
-func (c *Conn) prepare(
-	ctx context.Context, text string, args []driver.NamedValue,
-) (q query, enters bool, err error) {
-	if enters, err = c.mustEnter(ctx, Of(ctx)); err != nil {
-		return q, false, err
+// isOwners reports whether a statement is sent alone: it may be a migration, which is many
+// statements, or one that cannot run in a transaction.
+func isOwners(ctx context.Context) bool { return Of(ctx).Role == Owner && Bound(ctx) == nil }
+
+// prepare prepares a statement that is to be, and returns its values.
+func (c *Conn) prepare(ctx context.Context, text string, args []driver.NamedValue) (values []any, err error) {
+	if err := c.check(ctx); err != nil {
+		return nil, err
 	}
-	if enters && Of(ctx).Role == Owner { // a migration is many statements, which cannot be sent with another one
-		enters = false
-		if err := c.flush(ctx, true); err != nil {
-			return q, false, err
-		}
+	for _, a := range args {
+		values = append(values, a.Value)
 	}
-	q = query{text: text, args: args}
-	values := Bound(ctx)
-	for _, v := range values {
-		q.args = append(q.args, driver.NamedValue{Ordinal: len(q.args) + 1, Value: v})
+	bound := Bound(ctx)
+	switch {
+	case bound != nil && !c.prepared[text]:
+		err = c.prepareInScope(ctx, text)
+	case isOwners(ctx):
+		err = c.flush(ctx)
 	}
-	if values == nil {
-		return q, enters, nil
-	}
-	if q.prepared = c.prepared[text]; q.prepared == nil {
-		if q.prepared, err = c.prepareInScope(ctx, text, enters); err != nil {
-			return q, false, err
-		}
-		c.prepared[text] = q.prepared
-		enters = enters && c.tx == nil // the transaction has begun
-	}
-	return q, enters, nil
+	return append(values, bound...), err
 }
 
 // explain also notes that the server became a standby, so that the pool connects to the new
@@ -194,7 +178,9 @@ func (c *Conn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx
 	default:
 		return nil, errors.New("transactions have no options, but for snapshots")
 	}
-	c.tx = &transaction{scope: Of(ctx), begin: begin}
+	c.tx = &transaction{scope: Of(ctx), pending: &pgx.Batch{}}
+	c.tx.pending.Queue(begin)
+	c.enter(c.tx.pending, c.tx.scope)
 	return scopedTx{ctx, c}, nil
 }
 
@@ -205,9 +191,9 @@ func (c *Conn) CopyFrom(ctx context.Context, table string, columns []string, row
 	if c.tx == nil {
 		return errNoTx
 	}
-	enters, err := c.mustEnter(ctx, Of(ctx))
-	if err == nil && (enters || len(c.deferred) > 0) {
-		err = c.flush(ctx, enters)
+	err := c.check(ctx)
+	if err == nil {
+		err = c.flush(ctx)
 	}
 	if err == nil {
 		_, err = c.Conn.Conn().CopyFrom(ctx, pgx.Identifier{table}, columns, rows)
@@ -247,7 +233,7 @@ func (t scopedTx) Commit() error {
 func (t scopedTx) Rollback() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), rollbackTimeout)
 	defer cancel()
-	t.conn.deferred = nil
+	t.conn.tx.pending = &pgx.Batch{}
 	_, err := t.end(ctx, "ROLLBACK")
 	return err
 }
@@ -258,19 +244,22 @@ const rollbackTimeout = 5 * time.Second
 // end ends the transaction. A connection whose transaction may still be open is closed.
 func (t scopedTx) end(ctx context.Context, command string) (tag string, err error) {
 	c, own := t.conn, t.conn.Conn.Conn()
-	defer func() { c.tx, c.deferred = nil, nil }()
+	defer func() { c.tx = nil }()
 	_ = c.endAhead(nil)
 	switch {
-	case !c.tx.hasBegun && len(c.deferred) == 0:
+	case !c.tx.hasBegun && c.tx.pending.Len() <= beginning:
 		return command, nil
 	case c.tx.hasBegun && own.PgConn().TxStatus() == 'I':
 		return "ROLLBACK", nil // BEGIN has failed
 	}
-	p := c.startPipeline(ctx, !c.tx.hasBegun)
-	p.SendQueryParams(command, nil, nil, nil, nil)
-	got, err := p.tag()
-	if err = cmp.Or(err, p.Close()); err == nil {
-		return got.String(), nil
+	b := c.batch(ctx)
+	b.Queue(command)
+	r, err := c.send(ctx, b, 1)
+	if err == nil {
+		got, failed := r.Exec()
+		if err = end(r, failed); err == nil {
+			return got.String(), nil
+		}
 	}
 	if own.PgConn().TxStatus() == 'E' { // a deferred statement has failed
 		_, _ = own.Exec(ctx, "ROLLBACK")

@@ -82,8 +82,8 @@ func ParseConfig(url string) (*pgx.ConnConfig, error) {
 		return nil, parseProblem(err)
 	}
 	// bun writes literals into its statements, so a cache of prepared statements has no hits. The
-	// constant ones (bind, enter) request it themselves.
-	config.DefaultQueryExecMode, config.StatementCacheCapacity = pgx.QueryExecModeExec, 100
+	// constant ones (Bind, the scope) are prepared by name.
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = silence
 	}

@@ -2,6 +2,7 @@ package pgscope_test
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"testing"
 	"time"
@@ -122,4 +123,38 @@ func TestError_OutageIsUnavailable(t *testing.T) {
 	gone, cancel := context.WithCancel(owner)
 	cancel()
 	expect("a caller who has gone", errstest.Of(on(t, where, "127.0.0.1:1").ExecContext(gone, "SELECT 1")), false)
+}
+
+// TestStatement_ContinuesAfterAReset: a statement outside of a transaction that cannot be sent on a
+// connection that was reset runs on another one.
+func TestStatement_ContinuesAfterAReset(t *testing.T) {
+	t.Parallel()
+	where := dbtest.PostgresURL(t)
+	dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where))
+	ctx := db.InWorkspace(t.Context(), "ws_mine", "")
+	for name, run := range map[string]func(d *db.DB, n int) error{
+		"text": func(d *db.DB, _ int) error { return errstest.Of(d.ExecContext(ctx, "SELECT 1")) },
+		"prepared": func(d *db.DB, _ int) error {
+			p := d.Params()
+			return d.NewRaw("SELECT CAST(? AS INTEGER)", p.Of(1)).Scan(p.Bind(ctx), new(int))
+		},
+		"to be prepared": func(d *db.DB, n int) error {
+			p := d.Params()
+			return d.NewRaw(fmt.Sprintf("SELECT CAST(? AS INTEGER) + %d", n), p.Of(1)).Scan(p.Bind(ctx), new(int))
+		},
+	} {
+		w := faulttest.NewProxy(t, must.Value(url.Parse(where))(t).Host)
+		d := on(t, where, w.Address)
+		for n := range 12 {
+			if err := run(d, n); err != nil {
+				t.Errorf("%s, statement %d: %v", name, n, err)
+			}
+			if n%4 != 3 { // the session is not checked again within a second
+				continue
+			}
+			w.Set(faulttest.Refuse)
+			time.Sleep(5 * time.Millisecond) // until the reset has arrived
+			w.Set(faulttest.Pass)
+		}
+	}
 }

@@ -5,80 +5,48 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// pipelineRows are the rows of a query in a pipeline.
-type pipelineRows struct {
+// rows are the rows of a statement in a batch.
+type rows struct {
 	pgx.Rows
-	pipeline *pgconn.Pipeline // nil while statements of it follow, or once it is closed
-	columns  []string
-	decoders []decoder
+	batch    pgx.BatchResults // nil while results of it follow
+	columns  []pgconn.FieldDescription
 	hasFirst bool // the first row was read and not returned
 }
 
-// decoder returns the value of a column as database/sql knows it.
-type decoder func(encoded []byte) (driver.Value, error)
-
-func (r *pipelineRows) describe(m *pgtype.Map) {
-	for _, f := range r.FieldDescriptions() {
-		r.columns, r.decoders = append(r.columns, f.Name), append(r.decoders, decoderOf(m, f))
+// next returns the rows of the next statement. An error of the statement is one of the call.
+func next(r pgx.BatchResults, isLast bool) (*rows, error) {
+	found, err := r.Query()
+	if err != nil {
+		return nil, end(r, err)
 	}
-}
-
-func decoderOf(m *pgtype.Map, f pgconn.FieldDescription) decoder {
-	switch f.DataTypeOID {
-	case pgtype.BoolOID:
-		return decodeAs[bool](m, f)
-	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID:
-		return decodeAs[int64](m, f)
-	case pgtype.Float4OID, pgtype.Float8OID:
-		return decodeAs[float64](m, f)
-	case pgtype.ByteaOID, pgtype.JSONOID, pgtype.JSONBOID:
-		return decodeAs[[]byte](m, f)
-	case pgtype.DateOID:
-		return decodeValue[pgtype.Date](m, f)
-	case pgtype.TimestampOID:
-		return decodeValue[pgtype.Timestamp](m, f)
-	case pgtype.TimestamptzOID:
-		return decodeValue[pgtype.Timestamptz](m, f)
-	case pgtype.OIDOID, pgtype.XIDOID, pgtype.CIDOID:
-		return decodeValue[pgtype.Uint32](m, f)
+	own := &rows{Rows: found, columns: found.FieldDescriptions()}
+	own.hasFirst = found.Next()
+	if err := found.Err(); err != nil {
+		return nil, end(r, err)
 	}
-	return decodeAs[string](m, f)
-}
-
-// decodeAs decodes a type that is a driver.Value.
-func decodeAs[T any](m *pgtype.Map, f pgconn.FieldDescription) decoder {
-	plan := m.PlanScan(f.DataTypeOID, f.Format, new(T))
-	return func(encoded []byte) (driver.Value, error) {
-		var value T
-		err := plan.Scan(encoded, &value)
-		return value, err
+	if isLast {
+		own.batch = r
 	}
-}
-
-// decodeValue decodes a type that has a driver.Value.
-func decodeValue[T driver.Valuer](m *pgtype.Map, f pgconn.FieldDescription) decoder {
-	plan := m.PlanScan(f.DataTypeOID, f.Format, new(T))
-	return func(encoded []byte) (driver.Value, error) {
-		var value T
-		if err := plan.Scan(encoded, &value); err != nil {
-			return nil, err
-		}
-		return value.Value()
-	}
+	return own, nil
 }
 
 // Columns implements driver.Rows.
-func (r *pipelineRows) Columns() []string { return slices.Clone(r.columns) }
+func (r *rows) Columns() []string {
+	names := make([]string, len(r.columns))
+	for i, c := range r.columns {
+		names[i] = c.Name
+	}
+	return names
+}
 
 // Next implements driver.Rows.
-func (r *pipelineRows) Next(row []driver.Value) error {
+func (r *rows) Next(row []driver.Value) error {
 	if !r.hasFirst && !r.Rows.Next() {
 		if err := r.Close(); err != nil { // also one of the commit
 			return err
@@ -86,26 +54,26 @@ func (r *pipelineRows) Next(row []driver.Value) error {
 		return io.EOF
 	}
 	r.hasFirst = false
+	types := r.Conn().TypeMap()
 	for i, encoded := range r.RawValues() {
-		row[i] = nil
-		if encoded == nil {
-			continue
+		c := &r.columns[i]
+		t, ok := types.TypeForOID(c.DataTypeOID)
+		if !ok {
+			t, _ = types.TypeForOID(pgtype.TextOID)
 		}
 		var err error
-		if row[i], err = r.decoders[i](encoded); err != nil {
-			return fmt.Errorf("decoding the column %s: %w", r.columns[i], err)
+		if row[i], err = t.Codec.DecodeDatabaseSQLValue(types, c.DataTypeOID, c.Format, encoded); err != nil {
+			return fmt.Errorf("decoding the column %s: %w", c.Name, err)
 		}
 	}
 	return nil
 }
 
 // Close implements driver.Rows.
-func (r *pipelineRows) Close() error {
+func (r *rows) Close() error {
 	r.Rows.Close()
-	if r.pipeline == nil {
+	if r.batch == nil {
 		return r.Err()
 	}
-	err := errors.Join(r.Err(), r.pipeline.Close())
-	r.pipeline = nil
-	return err
+	return errors.Join(r.Err(), r.batch.Close())
 }

@@ -1,7 +1,7 @@
 // Package pgscope connects to PostgreSQL so that each statement runs in a scope: the role, the
 // workspace and the account on which the policies of row-level security depend, and its timeouts. A
 // change of the scope, and statements that are deferred or sent ahead, share a round trip with the
-// statement (pipeline.go, ahead.go). It knows no tables.
+// statement (batch.go). It knows no tables.
 //
 // Package db opens the pools, and has the scopes that callers use; package replica connects to
 // standbys.
@@ -77,7 +77,7 @@ type deferredKey struct{}
 
 // Defer returns a context for one statement with parameters whose result the caller does not need.
 // Within a transaction it is sent with the next statement, or with the commit, whose error is also
-// that of the statement. Elsewhere it runs at once.
+// that of the statement; its values must not change until then. Elsewhere it runs at once.
 func Defer(ctx context.Context) context.Context {
 	return context.WithValue(ctx, deferredKey{}, true)
 }
