@@ -224,11 +224,7 @@ func linkIn(
 
 // linkAt returns the link at a short URL; nil if there is none, or the caller may not read it.
 func (r *queryResolver) linkAt(ctx context.Context, shortURL string) (*link.Link, error) {
-	address, err := r.Links.Resolver.ParseShortURL(shortURL)
-	if err != nil {
-		return ifFound[link.Link](nil, err)
-	}
-	at, err := r.Links.At(ctx, address)
+	at, err := r.Links.Pasted(ctx, shortURL, "")
 	if errs.Is(err, errs.NotFound) { // takes the same statements as a link of another workspace
 		at, err = &link.Link{WorkspaceID: id.PublicWorkspace}, nil
 	}

@@ -58,7 +58,7 @@ func (r *queryResolver) ExplainRedirect(
 	}
 	var at resolve.Address
 	if by.ShortURL != nil {
-		if at, err = r.Links.Resolver.ParseShortURL(*by.ShortURL); err != nil {
+		if at, err = r.Links.Resolver.ParsePasted(*by.ShortURL, ""); err != nil {
 			return nil, err
 		}
 	}

@@ -7865,6 +7865,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("StartSsoInput", ec.unmarshalInputStartSsoInput),
 			graphql.NewInputUnmarshaler("TaskFilter", ec.unmarshalInputTaskFilter),
 			graphql.NewInputUnmarshaler("TestWebhookInput", ec.unmarshalInputTestWebhookInput),
+			graphql.NewInputUnmarshaler("TimeBounds", ec.unmarshalInputTimeBounds),
 			graphql.NewInputUnmarshaler("TimeRange", ec.unmarshalInputTimeRange),
 			graphql.NewInputUnmarshaler("TransferOwnershipInput", ec.unmarshalInputTransferOwnershipInput),
 			graphql.NewInputUnmarshaler("UpdateDomainInput", ec.unmarshalInputUpdateDomainInput),
@@ -8198,7 +8199,7 @@ input WorkspaceBy @oneOf {
 input LinkBy @oneOf {
   "Its id."
   id: ID
-  "Its short URL, in any form that redirects."
+  "Its short URL, in any form that redirects, also without its scheme, or with the plus sign of its stats page."
   shortUrl: String
   "Its workspace and external id."
   external: ExternalLinkBy
@@ -11168,8 +11169,8 @@ type RedeliverWebhookPayload {
 "Selects links that match all given conditions."
 input LinkFilter {
   """
-  Words that must all occur in the title, the note, the URL or the code, also as parts of words; case-insensitive. Up to 200
-  characters and 10 words.
+  Words that must all occur in the title, the note, the URL or the code, also as parts of words; case-insensitive. Or a short URL,
+  as link(by: {shortUrl}) takes it. Up to 200 characters and 10 words.
   """
   search: String
   "The ids of folders, up to 20: links in any of them."
@@ -11186,10 +11187,8 @@ input LinkFilter {
   strategy: [CodeStrategy!]
   "Whether the links are archived. Default: both."
   archived: Boolean
-  "The begin of the creation time, inclusive."
-  createdFrom: Time
-  "The end of the creation time, exclusive."
-  createdTo: Time
+  "When the links were created."
+  created: TimeBounds
   "The caller's own ids, up to 100."
   externalIds: [String!]
   "A pair of the caller's own data."
@@ -11202,16 +11201,12 @@ input LinkFilter {
   withoutTags: [String!]
   "The states of the destination."
   destination: [DestinationState!]
-  "The first instant at which the links were last changed."
-  updatedFrom: Time
-  "The first instant after those at which the links were last changed."
-  updatedTo: Time
-  "The first instant of expiresAt."
-  expiresFrom: Time
-  "The first instant after those of expiresAt."
-  expiresTo: Time
-  "Links whose last click is earlier, or that were never clicked."
-  lastClickedBefore: Time
+  "When the links were last changed."
+  updated: TimeBounds
+  "When the links expire."
+  expires: TimeBounds
+  "When the links were last clicked. Without from, also links that were never clicked."
+  lastClicked: TimeBounds
   "Whether the links have routing."
   hasRouting: Boolean
   "Whether the links have pending scheduled changes."
@@ -12810,6 +12805,14 @@ input TimeRange {
   from: Time!
   "The end, exclusive."
   to: Time!
+}
+
+"A range of time that may be open."
+input TimeBounds {
+  "The begin, inclusive. Default: none."
+  from: Time
+  "The end, exclusive. Default: none."
+  to: Time
 }
 
 "Intervals of a series."
@@ -46556,7 +46559,7 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"search", "folderIds", "inFolder", "tags", "tagMatch", "status", "strategy", "archived", "createdFrom", "createdTo", "externalIds", "metadata", "createdById", "host", "withoutTags", "destination", "updatedFrom", "updatedTo", "expiresFrom", "expiresTo", "lastClickedBefore", "hasRouting", "hasScheduledChanges", "origin", "domainIds"}
+	fieldsInOrder := [...]string{"search", "folderIds", "inFolder", "tags", "tagMatch", "status", "strategy", "archived", "created", "externalIds", "metadata", "createdById", "host", "withoutTags", "destination", "updated", "expires", "lastClicked", "hasRouting", "hasScheduledChanges", "origin", "domainIds"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -46619,20 +46622,13 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 				return it, err
 			}
 			it.Archived = data
-		case "createdFrom":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("createdFrom"))
-			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+		case "created":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("created"))
+			data, err := ec.unmarshalOTimeBounds2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐRange(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.CreatedFrom = data
-		case "createdTo":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("createdTo"))
-			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.CreatedTo = data
+			it.Created = data
 		case "externalIds":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("externalIds"))
 			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
@@ -46675,41 +46671,27 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 				return it, err
 			}
 			it.Destination = data
-		case "updatedFrom":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updatedFrom"))
-			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+		case "updated":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updated"))
+			data, err := ec.unmarshalOTimeBounds2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐRange(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.UpdatedFrom = data
-		case "updatedTo":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updatedTo"))
-			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			it.Updated = data
+		case "expires":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expires"))
+			data, err := ec.unmarshalOTimeBounds2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐRange(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.UpdatedTo = data
-		case "expiresFrom":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresFrom"))
-			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			it.Expires = data
+		case "lastClicked":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lastClicked"))
+			data, err := ec.unmarshalOTimeBounds2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐRange(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.ExpiresFrom = data
-		case "expiresTo":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresTo"))
-			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.ExpiresTo = data
-		case "lastClickedBefore":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lastClickedBefore"))
-			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.LastClickedBefore = data
+			it.LastClicked = data
 		case "hasRouting":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("hasRouting"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
@@ -49041,6 +49023,55 @@ func (ec *executionContext) unmarshalInputTestWebhookInput(ctx context.Context, 
 func UnmarshalTestWebhookInput(ctx context.Context, raw any) (TestWebhookInput, error) {
 	var out TestWebhookInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "TestWebhookInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputTimeBounds(ctx context.Context, obj any) (linklist.Range, error) {
+	var it linklist.Range
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"from", "to"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "from":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.From = data
+		case "to":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("to"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.To = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalTimeBounds unmarshals raw into the TimeBounds input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalTimeBounds(ctx context.Context, raw any) (linklist.Range, error) {
+	var out linklist.Range
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "TimeBounds", raw, &out)
 	return out, err
 }
 
@@ -65751,6 +65782,11 @@ func (ec *executionContext) marshalOTime2ᚖtimeᚐTime(ctx context.Context, sel
 	_ = ctx
 	res := limit.MarshalTime(*v)
 	return res
+}
+
+func (ec *executionContext) unmarshalOTimeBounds2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐRange(ctx context.Context, v any) (linklist.Range, error) {
+	res, err := ec.unmarshalInputTimeBounds(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋclickstoreᚐRange(ctx context.Context, v any) (*clickstore.Range, error) {

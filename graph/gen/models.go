@@ -800,7 +800,7 @@ type InviteMemberPayload struct {
 type LinkBy struct {
 	// Its id.
 	ID *string `json:"id,omitempty"`
-	// Its short URL, in any form that redirects.
+	// Its short URL, in any form that redirects, also without its scheme, or with the plus sign of its stats page.
 	ShortURL *string `json:"shortUrl,omitempty"`
 	// Its workspace and external id.
 	External *ExternalLinkBy `json:"external,omitempty"`

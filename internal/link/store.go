@@ -189,6 +189,20 @@ func (s *Store) AtPlace(ctx context.Context, a resolve.Address, query *bun.Selec
 	return nil, ErrNotFound()
 }
 
+// Pasted returns the link of any workspace that a text names, as people copy it: see
+// resolve.ParsePasted. A plus sign at the end is that of its stats page. It returns NotFound.
+func (s *Store) Pasted(ctx context.Context, text, slug string) (*Link, error) {
+	at, err := s.Resolver.ParsePasted(text, slug)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.At(ctx, at)
+	if errs.Is(err, errs.NotFound) && strings.HasSuffix(at.Code, "+") {
+		l, err = s.At(ctx, at.TrimSuffix("+"))
+	}
+	return l, err
+}
+
 // Forget removes changed links from this node's cache.
 func (s *Store) Forget(links ...*Link) {
 	for _, l := range links {

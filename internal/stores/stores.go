@@ -140,12 +140,11 @@ func Open(o Options) (*Stores, error) {
 		return nil, errors.New("stores need a database, a log and a clock")
 	}
 	s := &Stores{
-		DB:       o.DB,
-		Mailer:   o.Mailer,
-		APIKeys:  &apikey.Store{DB: o.DB, MaxKeys: o.Config.MaxAPIKeys, Now: o.Now},
-		Audit:    &audit.Store{DB: o.DB, Now: o.Now},
-		LinkList: linklist.NewStore(o.DB, o.Now),
-		Ledger:   &clickstore.Ledger{DB: o.DB},
+		DB:      o.DB,
+		Mailer:  o.Mailer,
+		APIKeys: &apikey.Store{DB: o.DB, MaxKeys: o.Config.MaxAPIKeys, Now: o.Now},
+		Audit:   &audit.Store{DB: o.DB, Now: o.Now},
+		Ledger:  &clickstore.Ledger{DB: o.DB},
 		Exports: stats.Exports{Signer: secrets.Signer{Secrets: o.Config.JWTSecrets, Now: o.Now},
 			PublicURL: o.Config.PublicURL},
 		Tasks:       task.NewStore(o.DB, Box(o.Config), o.Now),
@@ -328,6 +327,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	if err != nil {
 		return err
 	}
+	s.LinkList = linklist.NewStore(o.DB, s.Links, o.Now)
 	s.LinkQuotas = &link.Quota{DB: o.DB, Default: o.Config.LinkQuota, Now: o.Now}
 	s.Creation = creation.NewStore(creation.Config{
 		Links: s.Links, Quota: s.LinkQuotas, CodeSecrets: o.Config.CodeSecrets, Cell: o.Config.Cell,

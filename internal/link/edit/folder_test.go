@@ -31,7 +31,7 @@ func (b *bundle) newFolder(t *testing.T, name string) *folder.Folder {
 // inFolders returns the numbers of links in folders.
 func (b *bundle) inFolders(t *testing.T, ids ...string) map[string]int64 {
 	t.Helper()
-	return must.Value(linklist.NewStore(b.DB, time.Now).CountInFolders(t.Context(), b.Mine, ids...))(t)
+	return must.Value(linklist.NewStore(b.DB, b.Links, time.Now).CountInFolders(t.Context(), b.Mine, ids...))(t)
 }
 
 // folderOf returns the folder of a link, as it is stored.
@@ -367,7 +367,7 @@ func TestFence_CreatesInside(t *testing.T) {
 // TestFence_ListsInside: lists, counts and tags of an API key with folders have the links in these.
 func TestFence_ListsInside(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		lists := linklist.NewStore(b.DB, func() time.Time { return b.Now })
+		lists := linklist.NewStore(b.DB, b.Links, func() time.Time { return b.Now })
 		mine, second, other := b.newFolder(t, "mine"), b.newFolder(t, "second"), b.newFolder(t, "other")
 		for _, f := range []*string{&mine.ID, &second.ID, &other.ID, nil} {
 			name := "none"

@@ -17,7 +17,8 @@ import (
 
 // Filter selects the links that meet all of its conditions.
 type Filter struct {
-	// Search is words that must all occur in the title, the note, the URL or the code, in any case.
+	// Search is words that must all occur in the title, the note, the URL or the code, in any case, or
+	// a short URL: see resolve.ParsePasted.
 	Search *string
 	// Tags are the tags that a link must have: any of them by default, or as TagMatch says.
 	Tags     []string
@@ -28,12 +29,9 @@ type Filter struct {
 	Strategy []link.Strategy
 	// Archived selects archived links or the others; nil selects both.
 	Archived *bool
-	// CreatedFrom and CreatedTo bound the creation time, CreatedTo exclusively; nil means open.
-	CreatedFrom, CreatedTo *time.Time
-	// UpdatedFrom and UpdatedTo bound the last change, ExpiresFrom and ExpiresTo the expiration, as
-	// CreatedFrom and CreatedTo do.
-	UpdatedFrom, UpdatedTo *time.Time
-	ExpiresFrom, ExpiresTo *time.Time
+	// Created, Updated, Expires and LastClicked bound the creation, the last change, the expiration
+	// and the last click. Links that were never clicked are in a LastClicked without From.
+	Created, Updated, Expires, LastClicked Range
 	// ExternalIDs are up to maxExternalIDs ids of the caller's own; empty permits all.
 	ExternalIDs []string
 	// Metadata is a pair that a link must have.
@@ -51,8 +49,6 @@ type Filter struct {
 	WithoutTags []string
 	// Destination are the permitted states of the worst URL. Empty permits all.
 	Destination []link.DestinationState
-	// LastClickedBefore selects links without a click since then.
-	LastClickedBefore *time.Time
 	// HasRouting and HasScheduledChanges select the links that have some, or the others; nil
 	// selects both.
 	HasRouting, HasScheduledChanges *bool
@@ -62,6 +58,11 @@ type Filter struct {
 	// all.
 	DomainIDs []string
 }
+
+// Range bounds instants, To exclusively; nil means open.
+type Range struct{ From, To *time.Time }
+
+func (r Range) isOpen() bool { return r.From == nil && r.To == nil }
 
 // TagMatch is how many of the filter's tags a link must have.
 type TagMatch string

@@ -25,13 +25,14 @@ type Store struct {
 	// Now is the clock.
 	Now func() time.Time
 
+	links *link.Store
 	sizes sizes
 	wake  chan struct{}
 }
 
 // NewStore returns a Store.
-func NewStore(d *db.DB, now func() time.Time) *Store {
-	return &Store{DB: d, Now: now, wake: make(chan struct{}, 1)}
+func NewStore(d *db.DB, links *link.Store, now func() time.Time) *Store {
+	return &Store{DB: d, links: links, Now: now, wake: make(chan struct{}, 1)}
 }
 
 // List returns one page, with cursors, of the workspace's links that match the filter, in the order
@@ -307,19 +308,22 @@ func (q *query) whereIn(sel *bun.SelectQuery, folders ...string) *bun.SelectQuer
 	if q.Archived != nil {
 		sel = sel.Where("link.archived = ?", *q.Archived)
 	}
-	if q.CreatedFrom != nil {
-		sel = sel.Where("link.created_at >= ?", db.Instant(*q.CreatedFrom))
-	}
-	if q.CreatedTo != nil {
-		sel = sel.Where("link.created_at < ?", db.Instant(*q.CreatedTo))
-	}
 	sel = q.whereValues(sel)
-	for _, word := range q.words {
-		sel = q.DB.Contains(sel, "link.search", word)
-	}
+	sel = sel.WhereGroup(" AND ", q.whereFound)
 	for _, tags := range q.tagGroups() {
 		sel = sel.Where("EXISTS (SELECT 1 FROM link_tags "+
 			"WHERE link_tags.link_id = link.id AND link_tags.tag IN (?))", bun.In(tags))
+	}
+	return sel
+}
+
+// whereFound selects the links that have all words, and the one whose short URL is the search.
+func (q *query) whereFound(sel *bun.SelectQuery) *bun.SelectQuery {
+	for _, word := range q.words {
+		sel = q.DB.Contains(sel, "link.search", word)
+	}
+	if q.named != "" {
+		sel = sel.WhereOr("link.id = ?", q.named)
 	}
 	return sel
 }

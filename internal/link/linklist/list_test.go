@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
@@ -43,7 +44,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	w := creationtest.New(t, d)
 	w.Quota.Default = 10_000
-	return &bundle{&Store{DB: d, Now: w.Links.Now}, w}
+	return &bundle{&Store{DB: d, links: w.Links, Now: w.Links.Now}, w}
 }
 
 // each runs the test with a fresh bundle on each kind of database.
@@ -131,10 +132,10 @@ func randomFilter(r *rand.Rand) *Filter {
 		f.Archived = new(r.IntN(2) == 0)
 	}
 	if given() {
-		f.CreatedFrom = new(noon.Add(time.Duration(r.IntN(3)-2) * time.Hour))
+		f.Created.From = new(noon.Add(time.Duration(r.IntN(3)-2) * time.Hour))
 	}
 	if given() {
-		f.CreatedTo = new(noon.Add(time.Duration(r.IntN(3)-1) * time.Hour))
+		f.Created.To = new(noon.Add(time.Duration(r.IntN(3)-1) * time.Hour))
 	}
 	if given() {
 		f.Host = new(hosts[1+r.IntN(len(hosts)-1)])
@@ -143,7 +144,7 @@ func randomFilter(r *rand.Rand) *Filter {
 		f.Origin = new([]importsource.Source{importsource.Bitly, importsource.CSV}[r.IntN(2)])
 	}
 	if given() {
-		f.UpdatedFrom = new(noon.Add(time.Duration(r.IntN(3)-2) * time.Hour))
+		f.Updated.From = new(noon.Add(time.Duration(r.IntN(3)-2) * time.Hour))
 	}
 	return f
 }
@@ -164,7 +165,7 @@ func TestList_AppliesEachFilter(t *testing.T) {
 			"status":              {Status: []routing.Status{routing.Expired, routing.Deleted}},
 			"strategy":            {Strategy: []link.Strategy{link.Custom, link.Random}},
 			"not put away":        {Archived: new(false)},
-			"created between":     {CreatedFrom: new(noon.Add(-time.Hour)), CreatedTo: new(noon)},
+			"created between":     {Created: Range{From: new(noon.Add(-time.Hour)), To: new(noon)}},
 			"external ids": {ExternalIDs: []string{"id3", "id7", "id9", "id12", "id15", "id18", "id20", "id33",
 				"id40", "id47", "id51", "id58", "id66", "id71"}},
 			"no link has the id":  {ExternalIDs: []string{"unknown"}},
@@ -179,10 +180,11 @@ func TestList_AppliesEachFilter(t *testing.T) {
 			"host of no link":     {Host: new("example")},
 			"IPv6 address":        {Host: new("2001:DB8::1")},
 			"without tags":        {WithoutTags: []string{"half", "rare"}},
-			"updated to":          {UpdatedTo: new(noon)},
-			"expires from":        {ExpiresFrom: new(noon)},
-			"expires to":          {ExpiresTo: new(noon.Add(time.Hour))},
-			"last clicked before": {LastClickedBefore: new(noon)},
+			"updated to":          {Updated: Range{To: new(noon)}},
+			"expires from":        {Expires: Range{From: new(noon)}},
+			"expires to":          {Expires: Range{To: new(noon.Add(time.Hour))}},
+			"last clicked before": {LastClicked: Range{To: new(noon)}},
+			"last clicked from":   {LastClicked: Range{From: new(noon)}},
 			"routing":             {HasRouting: new(true)},
 			"plain":               {HasRouting: new(false)},
 			"no scheduled change": {HasScheduledChanges: new(false)},
@@ -191,11 +193,11 @@ func TestList_AppliesEachFilter(t *testing.T) {
 			"unchecked or fine": {Destination: []link.DestinationState{
 				link.DestinationUnchecked, link.DestinationOK,
 			}},
-			"several": {Host: new("com"), UpdatedTo: new(noon.Add(time.Hour)), Search: new("example"),
+			"several": {Host: new("com"), Updated: Range{To: new(noon.Add(time.Hour))}, Search: new("example"),
 				WithoutTags: []string{"rare"}},
 			"a folder":                       {FolderIDs: foldersOf(samples)[:1]},
 			"no link, a folder that is none": {FolderIDs: []string{"x"}},
-			"in another zone":                {CreatedFrom: new(noon.In(time.FixedZone("", 5*60*60)))},
+			"in another zone":                {Created: Range{From: new(noon.In(time.FixedZone("", 5*60*60)))}},
 			"in a folder":                    {InFolder: new(true)},
 			"in none":                        {InFolder: new(false)},
 		} {
@@ -373,6 +375,43 @@ func TestExport_HasCodesAsShown(t *testing.T) {
 		links, next, err := b.Export(t.Context(), account.Actor{AccountID: me}, "")
 		if err != nil || next != "" || len(links) != 1 || links[0].Code != "Promo" || links[0].ID != s.ID {
 			t.Errorf("%+v, %q, %v", links, next, err)
+		}
+	})
+}
+
+// TestSearch_FindsPastedShortURLs: a text as people copy it finds the link and those that have it as a
+// text, of the workspace alone.
+func TestSearch_FindsPastedShortURLs(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		l := b.Make(t, creation.Input{URL: "https://example.com/", CustomCode: new("Promo")})
+		leading := b.Make(t, creation.Input{URL: "https://example.com/?to=https://sho.rt/x/promo"})
+		b.Make(t, creation.Input{URL: "https://example.org/"})
+		const host = "go.example"
+		must.Value(b.DB.NewRaw("INSERT INTO domains (id, workspace_id, host, token, created_at, verified_at) "+
+			"VALUES (?, ?, ?, 't', ?, ?)", id.New(id.Domain), b.Mine.ID(), host, noon, noon).
+			Exec(db.AsSystem(t.Context())))(t)
+		slug, foreign := b.Mine.Slug(), b.Foreign.Slug()
+		found := func(text string, f Filter) (urls []string) {
+			f.Search = &text
+			all := must.Value(b.List(t.Context(), b.Mine, &f, page.Request{Size: 9}))(t)
+			for _, one := range all.Items {
+				urls = append(urls, one.OriginalURL)
+			}
+			return urls
+		}
+		for _, text := range []string{
+			"http://sho.rt/" + slug + "/Promo", "https://SHO.RT/" + slug + "/promo", "sho.rt/" + slug + "/Promo+",
+			" //sho.rt/" + slug + "/Promo?utm_source=x&y=1 ", slug + "/promo", "/" + strings.ToUpper(slug) + "/PROMO",
+			"Promo+", "promo?a=b", "https://" + host + "/promo", host + "/Promo", "http://sho.rt/" + slug + "/Promo/",
+		} {
+			wanttest.Equal(t, []string{l.OriginalURL}, found(text, Filter{}), "%s", text)
+			wanttest.Equal(t, []string(nil), found(text, Filter{Tags: []string{"none"}}), "%s with a tag", text)
+		}
+		wanttest.Equal(t, []string{leading.OriginalURL}, found("https://sho.rt/x/promo", Filter{}), "a text")
+		for _, text := range []string{
+			"sho.rt/" + foreign + "/promo", "sho.rt/promo", "example.org/Promo", "nowhere/+",
+		} {
+			wanttest.Equal(t, []string(nil), found(text, Filter{}), "%s", text)
 		}
 	})
 }

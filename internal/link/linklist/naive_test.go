@@ -269,9 +269,13 @@ func check(r *rand.Rand) (c link.Check) {
 
 // letsValues says whether the filters by values let the link through.
 func (f *Filter) letsValues(s sample) bool {
-	within := func(at *time.Time, from, to *time.Time) bool {
-		return from == nil && to == nil || at != nil && (from == nil || !at.Before(*from)) &&
-			(to == nil || at.Before(*to))
+	within := func(at *time.Time, in Range) bool {
+		return in.isOpen() || at != nil && (in.From == nil || !at.Before(*in.From)) &&
+			(in.To == nil || at.Before(*in.To))
+	}
+	last := &neverClicked
+	if s.clicks > 0 {
+		last = &s.lastClick
 	}
 	host, above := s.Host(), strings.Trim(strings.ToLower(optional.Value(f.Host)), "[]")
 	state := link.WorstState(s.Checks(map[string]link.Check{"endedUrl": s.ended}))
@@ -282,8 +286,8 @@ func (f *Filter) letsValues(s sample) bool {
 		f.Host != nil && host != above && !strings.HasSuffix(host, "."+above),
 		slices.ContainsFunc(f.WithoutTags, func(tag string) bool { return slices.Contains(s.tags, tag) }),
 		len(f.Destination) > 0 && !slices.Contains(f.Destination, state),
-		!within(&s.UpdatedAt, f.UpdatedFrom, f.UpdatedTo), !within(s.ExpiresAt, f.ExpiresFrom, f.ExpiresTo),
-		f.LastClickedBefore != nil && s.clicks > 0 && !s.lastClick.Before(*f.LastClickedBefore),
+		!within(&s.CreatedAt, f.Created), !within(&s.UpdatedAt, f.Updated), !within(s.ExpiresAt, f.Expires),
+		!within(last, f.LastClicked),
 		f.Origin != nil && s.origin != *f.Origin,
 		len(f.DomainIDs) > 0 && !slices.Contains(f.DomainIDs, optional.Value(s.DomainID)),
 		f.HasRouting != nil && *f.HasRouting != (s.Routing != nil),
@@ -325,9 +329,6 @@ func (f *Filter) lets(s sample) bool {
 	case f.InFolder != nil && *f.InFolder != (s.FolderID != nil):
 		return false
 	case f.Archived != nil && *f.Archived != s.Archived:
-		return false
-	case f.CreatedFrom != nil && s.CreatedAt.Before(*f.CreatedFrom), f.CreatedTo != nil &&
-		!s.CreatedAt.Before(*f.CreatedTo):
 		return false
 	}
 	return true

@@ -32,6 +32,8 @@ type query struct {
 	member workspace.Membership
 	now    time.Time
 	words  []string
+	// named is the id of the link whose short URL is the search; empty for none.
+	named string
 	// folders are the folders of the links that can match; nil means all links.
 	folders []string
 	// hostKey is the link.HostKey of Host.
@@ -56,6 +58,9 @@ func (s *Store) prepare(
 	if err := q.check(); err != nil {
 		return nil, err
 	}
+	if q.named, err = q.linkNamed(ctx, optional.Value(q.Search)); err != nil {
+		return nil, err
+	}
 	if err := q.narrow(ctx, maxCandidates); err != nil {
 		return nil, fmt.Errorf("searching links: %w", err)
 	}
@@ -74,6 +79,24 @@ func searchWords(search string) ([]string, error) {
 			maxSearchWords, len(words)).At("filter", "search")
 	}
 	return words, nil
+}
+
+// linkNamed returns the id of the link of the workspace whose short URL a text is; empty for none. A code
+// alone is a word.
+func (q *query) linkNamed(ctx context.Context, text string) (string, error) {
+	if !strings.ContainsAny(text, "/+?&") {
+		return "", nil
+	}
+	l, err := q.links.Pasted(ctx, text, q.member.Slug())
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return "", nil
+	case err != nil:
+		return "", err
+	case l.WorkspaceID != q.member.ID():
+		return "", nil
+	}
+	return l.ID, nil
 }
 
 // narrow queries the indexes in turn until one finds at most limit candidates. It determines only
@@ -107,7 +130,11 @@ func (q *query) narrow(ctx context.Context, limit int) error {
 	// it has checked whose a row is. All candidates are read again in the scope of the workspace.
 	ctx, cancel := q.DB.Briefly(db.AsResolver(ctx))
 	defer cancel()
-	return q.narrowTo(ctx, limit, lookups...)
+	err := q.narrowTo(ctx, limit, lookups...)
+	if q.narrowed && q.named != "" {
+		q.candidates = append(q.candidates, q.named)
+	}
+	return err
 }
 
 // narrowTo makes the IDs that the lookups find together the candidates, if there are at most limit.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -114,11 +113,11 @@ func (q *query) valueLookups() (lookups []*bun.SelectQuery) {
 		lookups = append(lookups, q.DB.NewSelect().Table("link_origins").Column("link_id").
 			Where("workspace_id = ?", q.member.ID()).Where("source = ?", *q.Origin).Order("label", "source_id"))
 	}
-	if q.ExpiresFrom != nil || q.ExpiresTo != nil {
-		lookups = append(lookups, between(links("expires_at", "id"), "link.expires_at", q.ExpiresFrom, q.ExpiresTo))
+	if !q.Expires.isOpen() {
+		lookups = append(lookups, between(links("expires_at", "id"), "link.expires_at", q.Expires))
 	}
-	if q.UpdatedFrom != nil || q.UpdatedTo != nil {
-		lookups = append(lookups, between(links("updated_at", "id"), "link.updated_at", q.UpdatedFrom, q.UpdatedTo))
+	if !q.Updated.isOpen() {
+		lookups = append(lookups, between(links("updated_at", "id"), "link.updated_at", q.Updated))
 	}
 	if q.HasRouting != nil && *q.HasRouting {
 		lookups = append(lookups, links("id").Where("routing IS NOT NULL"))
@@ -158,11 +157,16 @@ func (q *query) whereValues(sel *bun.SelectQuery) *bun.SelectQuery {
 	if len(q.Destination) > 0 {
 		sel = sel.Where(worstState+" IN (?)", bun.In(q.Destination))
 	}
-	sel = between(sel, "link.updated_at", q.UpdatedFrom, q.UpdatedTo)
-	sel = between(sel, "link.expires_at", q.ExpiresFrom, q.ExpiresTo)
-	if q.LastClickedBefore != nil {
-		sel = sel.Where("NOT EXISTS (SELECT 1 FROM click_totals AS t WHERE t.subject_id = link.id AND t.clicks > 0 "+
-			"AND t.last_at >= ?)", db.Instant(*q.LastClickedBefore))
+	sel = between(sel, "link.created_at", q.Created)
+	sel = between(sel, "link.updated_at", q.Updated)
+	sel = between(sel, "link.expires_at", q.Expires)
+	const clicked = "EXISTS (SELECT 1 FROM click_totals AS t WHERE t.subject_id = link.id AND t.clicks > 0 " +
+		"AND t.last_at >= ?)"
+	if from := q.LastClicked.From; from != nil {
+		sel = sel.Where(clicked, db.Instant(*from))
+	}
+	if to := q.LastClicked.To; to != nil {
+		sel = sel.Where("NOT "+clicked, db.Instant(*to))
 	}
 	if q.HasRouting != nil {
 		sel = sel.Where("(link.routing IS NOT NULL) = ?", *q.HasRouting)
@@ -194,13 +198,13 @@ func (q *query) whereHost(sel *bun.SelectQuery) *bun.SelectQuery {
 	return sel.Where("link.host_key >= ?", q.hostKey).Where("link.host_key < ?", after)
 }
 
-// between bounds a column; nil means open.
-func between(sel *bun.SelectQuery, column string, from, to *time.Time) *bun.SelectQuery {
-	if from != nil {
-		sel = sel.Where("? >= ?", bun.Safe(column), db.Instant(*from))
+// between bounds a column.
+func between(sel *bun.SelectQuery, column string, within Range) *bun.SelectQuery {
+	if within.From != nil {
+		sel = sel.Where("? >= ?", bun.Safe(column), db.Instant(*within.From))
 	}
-	if to != nil {
-		sel = sel.Where("? < ?", bun.Safe(column), db.Instant(*to))
+	if within.To != nil {
+		sel = sel.Where("? < ?", bun.Safe(column), db.Instant(*within.To))
 	}
 	return sel
 }

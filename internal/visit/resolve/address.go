@@ -34,9 +34,9 @@ type Address struct {
 }
 
 // PathAddress returns the address in a URL: /CODE or /SLUG/CODE at the hosts of the instance, /CODE
-// at others, and the path that follows. At the instance's root only a slash follows a code, because
-// its first segment would be a slug. What cannot be part of a code of a workspace is removed from
-// its end. It reports false for all other paths; at hosts of workspaces, which may have codes of
+// at others, and the path that follows. Slugs have any case. At the instance's root only a slash
+// follows a code, because its first segment would be a slug. What cannot be part of a code of a
+// workspace is removed from its end. It reports false for all other paths; at hosts of workspaces, which may have codes of
 // their own, only for those whose first segment is empty, "." or "..".
 func PathAddress(u *url.URL, isInstance bool) (at Address, ok bool) {
 	sent := u.RawPath
@@ -54,7 +54,9 @@ func PathAddress(u *url.URL, isInstance bool) (at Address, ok bool) {
 	ok = !isInstance && first != "" && first != "." && first != ".."
 	hasSlug := isInstance && rest != "" && rest != "/" && !strings.ContainsAny(first, parameterMarks)
 	if hasSlug {
-		at.Slug = first
+		if at.Slug = first; shortcode.IsCode(first) {
+			at.Slug = shortcode.Key(first)
+		}
 		code, rest = cutSegment(rest[1:])
 	}
 	at.Path = rest
@@ -290,6 +292,23 @@ func (s *Resolver) ParseShortURL(shortURL string) (Address, error) {
 		at.Host = u.Host()
 	}
 	return at, nil
+}
+
+// ParsePasted is ParseShortURL for a text as people copy it, also without its scheme. Without a host
+// it is at the instance's own, and a code alone below the slug, or at the root if that is empty.
+func (s *Resolver) ParsePasted(text, slug string) (Address, error) {
+	text = strings.TrimLeft(strings.TrimSpace(text), "/")
+	first, _ := cutSegment(text)
+	switch {
+	case strings.Contains(text, "://"):
+	case strings.ContainsAny(first, ".:"):
+		text = "https://" + text
+	case first == text && slug != "":
+		text = s.PublicURL + "/" + slug + "/" + text
+	default:
+		text = s.PublicURL + "/" + text
+	}
+	return s.ParseShortURL(text)
 }
 
 func errNotFound() error {

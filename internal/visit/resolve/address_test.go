@@ -20,7 +20,8 @@ func TestCandidates_OfPaths(t *testing.T) {
 	for place, table := range map[string]map[string][]Address{
 		"instance": {
 			"/promo": promo, "/own/promo": below, "/promo-_": {{Code: "promo-_"}, {Code: "promo"}},
-			"/own./promo": {{Slug: "own.", Code: "promo"}},
+			"/own./promo": {{Slug: "own.", Code: "promo"}}, "/OWN/promo": below, "/%4Fwn/promo": below,
+			"/\u212Aey/promo": {{Slug: "\u212Aey", Code: "promo"}}, "/OWN": {{Code: "OWN"}},
 			"/own/promo_/a": {
 				{Slug: "own", Code: "promo_", Path: "/a"}, {Slug: "own", Code: "promo", Path: "/a"},
 			},
