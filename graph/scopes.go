@@ -61,8 +61,8 @@ var publishableFields = map[string]bool{
 }
 
 // checkScopes applies typePermissions to the fields of an API key's operation. A field that leads
-// from one object to another that the key may not read is null, or fails with FORBIDDEN if it
-// cannot be null. Root fields are not checked here: the domain method behind each checks the
+// from one object to another that the key may not read is null, as for an object that does not exist.
+// Lists and stats, which always exist, are null with the error FORBIDDEN. Root fields are not checked here: the domain method behind each checks the
 // permission and returns FORBIDDEN. Every key may read the defaults of its workspace. A logged-in
 // user needs no such check: each role may read the objects that its lists lead to.
 func checkScopes(operation *graphql.OperationContext, actor account.Actor) {
@@ -86,7 +86,7 @@ func checkScopes(operation *graphql.OperationContext, actor account.Actor) {
 			return inner(ctx, resolve)
 		}
 		loader.SharedTotalOf(ctx, f.Parent).Publish(nil) // fields of a link may wait for its stats
-		if f.Field.Definition.Type.NonNull {
+		if of := f.Field.Definition.Type; of.NonNull || of.Elem != nil || of.Name() == "Stats" {
 			return nil, err
 		}
 		return nil, nil

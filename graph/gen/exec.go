@@ -8240,62 +8240,62 @@ type Mutation {
   account reads, and changes nothing in workspaces and creates none before verifyEmail: FORBIDDEN. Errors: INVALID_INPUT,
   EMAIL_TAKEN, NOT_FOUND and EXPIRED for the invitation. Rate-limited per address: RATE_LIMITED.
   """
-  register(input: RegisterInput!): RegisterPayload!
+  register(input: RegisterInput!): RegisterPayload
   """
   Logs in, or returns a challenge for completeLogin if the account has a second factor. Errors: BAD_CREDENTIALS, with the same message
   and timing whether or not the account exists or is disabled; FORBIDDEN where passwords are off. Rate-limited per account and address:
   RATE_LIMITED.
   """
-  login(input: LoginInput!): LoginPayload!
+  login(input: LoginInput!): LoginPayload
   """
   Continues a session: exchanges a refresh token for new tokens. For ten seconds, a used refresh token returns the same successor
   again. After that it ends the session, because it may have been stolen. Error: BAD_CREDENTIALS.
   """
-  refreshSession(input: RefreshSessionInput!): RefreshSessionPayload!
+  refreshSession(input: RefreshSessionInput!): RefreshSessionPayload
   """
   Starts a log-in at the identity provider of the instance. Errors: NOT_FOUND without one, INVALID_INPUT. Rate-limited per address:
   RATE_LIMITED.
   """
-  startSso(input: StartSsoInput!): StartSsoPayload!
+  startSso(input: StartSsoInput!): StartSsoPayload
   """
   Completes a log-in at the identity provider. An identity that no account has, and whose address is that of an account, gets a
   challenge for its password; the answer connects both. Another one creates an account, where the operator or an invitation permits it:
   otherwise FORBIDDEN. Errors: BAD_CREDENTIALS for a response that fails any check, NOT_FOUND. Rate-limited per address: RATE_LIMITED.
   """
-  finishSso(input: FinishSsoInput!): FinishSsoPayload!
+  finishSso(input: FinishSsoInput!): FinishSsoPayload
   """
   Completes a login that login or another call has answered with a challenge. Errors: BAD_CREDENTIALS, EXPIRED for a challenge that
   was used, has expired or had five wrong proofs. Five wrong codes of an account in 15 minutes: RATE_LIMITED; recovery codes still
   work.
   """
-  completeLogin(input: CompleteLoginInput!): CompleteLoginPayload!
+  completeLogin(input: CompleteLoginInput!): CompleteLoginPayload
   "Ends a session: all nodes refuse its tokens within a second. Error: NOT_FOUND."
-  logout(input: LogoutInput!): LogoutPayload!
+  logout(input: LogoutInput!): LogoutPayload
   "Ends all of the caller's sessions."
-  logoutEverywhere(input: LogoutEverywhereInput!): LogoutEverywherePayload!
+  logoutEverywhere(input: LogoutEverywhereInput!): LogoutEverywherePayload
   """
   Verifies an e-mail address by a token that was sent to it: the account's, or the new one of updateMe, which replaces it. Requires no
   log-in. Errors: BAD_CREDENTIALS, EMAIL_TAKEN if another account has it by now.
   """
-  verifyEmail(input: VerifyEmailInput!): VerifyEmailPayload!
+  verifyEmail(input: VerifyEmailInput!): VerifyEmailPayload
   "Sends the caller another token for verifyEmail. Rate-limited per account: RATE_LIMITED. Error: INVALID_INPUT."
-  requestEmailVerification(input: RequestEmailVerificationInput!): RequestEmailVerificationPayload!
+  requestEmailVerification(input: RequestEmailVerificationInput!): RequestEmailVerificationPayload
   """
   Sends a token for resetPassword, which is valid for an hour. The response is the same whether or not the account exists.
   Where the server sends no e-mail, the operator resets passwords instead: linkforge users reset-password. Rate-limited per
   account and address: RATE_LIMITED.
   """
-  requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload!
+  requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload
   """
   Sets a new password by a token from an e-mail, and ends all sessions of the account. Errors: BAD_CREDENTIALS, also for an account
   with a second factor without that, INVALID_INPUT. Rate-limited per address: RATE_LIMITED.
   """
-  resetPassword(input: ResetPasswordInput!): ResetPasswordPayload!
+  resetPassword(input: ResetPasswordInput!): ResetPasswordPayload
   """
   Changes the caller's password, and ends their other sessions. Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like
   login: RATE_LIMITED.
   """
-  changePassword(input: ChangePasswordInput!): ChangePasswordPayload!
+  changePassword(input: ChangePasswordInput!): ChangePasswordPayload
   """
   Changes the caller's name and e-mail address. Where the server sends e-mail, a new address counts once verifyEmail is called with
   the token that is sent to it, and the old address is told then; until then it is User.pendingEmail, and the present address as email
@@ -8303,61 +8303,61 @@ type Mutation {
   Errors: INVALID_INPUT, also for a missing proof, BAD_CREDENTIALS, EMAIL_TAKEN. Rate-limited per account, and proofs like login:
   RATE_LIMITED.
   """
-  updateMe(input: UpdateMeInput!): UpdateMePayload!
+  updateMe(input: UpdateMeInput!): UpdateMePayload
   """
   Creates a secret for an authenticator app. It has no effect until confirmTotp. It needs a proof. Where the server sends e-mail, the address must be verified: FORBIDDEN, as on a server without a key for encryption. Errors:
   BAD_CREDENTIALS, INVALID_INPUT without a proof, CONFLICT if an app is enrolled. Rate-limited: RATE_LIMITED.
   """
-  enrollTotp(input: EnrollTotpInput!): EnrollTotpPayload!
+  enrollTotp(input: EnrollTotpInput!): EnrollTotpPayload
   """
   Enrolls the authenticator app, which log-ins ask for from then on, and ends the caller's other sessions. Errors: BAD_CREDENTIALS,
   EXPIRED. Rate-limited: RATE_LIMITED.
   """
-  confirmTotp(input: ConfirmTotpInput!): ConfirmTotpPayload!
+  confirmTotp(input: ConfirmTotpInput!): ConfirmTotpPayload
   """
   Removes the authenticator app and all recovery codes, and ends the caller's other sessions. The caller's own has no second factor
   any more: all nodes know within a second. Errors: BAD_CREDENTIALS, CONFLICT without an app. Rate-limited: RATE_LIMITED.
   """
-  removeTotp(input: RemoveTotpInput!): RemoveTotpPayload!
+  removeTotp(input: RemoveTotpInput!): RemoveTotpPayload
   """
   Replaces the recovery codes, and ends the caller's other sessions. Errors: BAD_CREDENTIALS, CONFLICT without an authenticator app.
   Rate-limited: RATE_LIMITED.
   """
-  renewRecoveryCodes(input: RenewRecoveryCodesInput!): RenewRecoveryCodesPayload!
+  renewRecoveryCodes(input: RenewRecoveryCodesInput!): RenewRecoveryCodesPayload
   """
   Returns all data about the caller in parts: pass next as after until next is null. The data is the account with its sessions,
   memberships and invitations, the API keys and links that the caller created (links in workspaces of which they are a member),
   and all changes by the caller; without the invitations, links and changes of workspaces whose second factor the session lacks.
   Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like login: RATE_LIMITED.
   """
-  exportMyData(input: ExportMyDataInput!): ExportMyDataPayload!
+  exportMyData(input: ExportMyDataInput!): ExportMyDataPayload
   """
   Deletes the caller's account with its personal data. Objects that the caller created in workspaces remain, without the
   caller's name. This cannot be undone. Errors: BAD_CREDENTIALS, LAST_OWNER while a workspace has no other owner. Rate-limited
   like login: RATE_LIMITED.
   """
-  deleteMyAccount(input: DeleteMyAccountInput!): DeleteMyAccountPayload!
+  deleteMyAccount(input: DeleteMyAccountInput!): DeleteMyAccountPayload
 
   # Workspaces
   """
   Creates a workspace that the caller owns. FORBIDDEN until the caller's address is verified, if the server sends e-mail.
   Errors: INVALID_INPUT, SLUG_TAKEN.
   """
-  createWorkspace(input: CreateWorkspaceInput!): CreateWorkspacePayload!
+  createWorkspace(input: CreateWorkspaceInput!): CreateWorkspacePayload
   """
   Changes a workspace's settings, all together or none. Needs SETTINGS_WRITE, and for primaryDomainId DOMAINS_WRITE alone.
   Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, SLUG_TAKEN, CONFLICT.
   """
-  updateWorkspace(input: UpdateWorkspaceInput!): UpdateWorkspacePayload!
+  updateWorkspace(input: UpdateWorkspaceInput!): UpdateWorkspacePayload
   """
   Deletes a workspace: its links respond 410, and its members no longer see it. restoreWorkspace undoes this for 30 days; then
   the workspace is purged. Needs WORKSPACE_DELETE. Error: NOT_FOUND.
   """
-  deleteWorkspace(input: DeleteWorkspaceInput!): DeleteWorkspacePayload!
+  deleteWorkspace(input: DeleteWorkspaceInput!): DeleteWorkspacePayload
   """
   Restores a workspace that was deleted in the last 30 days. Needs WORKSPACE_DELETE. Error: NOT_FOUND.
   """
-  restoreWorkspace(input: RestoreWorkspaceInput!): RestoreWorkspacePayload!
+  restoreWorkspace(input: RestoreWorkspaceInput!): RestoreWorkspacePayload
 
   # Members
   """
@@ -8365,56 +8365,56 @@ type Mutation {
   MEMBERS_WRITE, and OWNERS_WRITE to invite an owner. Rate-limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT,
   ALREADY_MEMBER.
   """
-  inviteMember(input: InviteMemberInput!): InviteMemberPayload!
+  inviteMember(input: InviteMemberInput!): InviteMemberPayload
   """
   Makes the caller a member by an invitation's token, which is valid once. If the server sends e-mail, the caller's address must
   be the invited one, and verified: FORBIDDEN. Errors: NOT_FOUND, EXPIRED, ALREADY_MEMBER.
   """
-  acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload!
+  acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload
   "Revokes an invitation. Needs MEMBERS_WRITE. Error: NOT_FOUND."
-  revokeInvitation(input: RevokeInvitationInput!): RevokeInvitationPayload!
+  revokeInvitation(input: RevokeInvitationInput!): RevokeInvitationPayload
   """
   Changes a member's role. Needs MEMBERS_WRITE, and OWNERS_WRITE to appoint or change owners. Errors: NOT_FOUND, LAST_OWNER.
   """
-  updateMemberRole(input: UpdateMemberRoleInput!): UpdateMemberRolePayload!
+  updateMemberRole(input: UpdateMemberRoleInput!): UpdateMemberRolePayload
   """
   Removes a member from a workspace. Every member may leave. Removing others needs MEMBERS_WRITE, and removing owners
   OWNERS_WRITE. Invitations and webhooks of the member end; scheduled changes and API keys stay. Errors: NOT_FOUND, LAST_OWNER.
   """
-  removeMember(input: RemoveMemberInput!): RemoveMemberPayload!
+  removeMember(input: RemoveMemberInput!): RemoveMemberPayload
   "Makes another member an owner, and the caller an admin. Needs OWNERS_WRITE. Errors: NOT_FOUND, INVALID_INPUT."
-  transferOwnership(input: TransferOwnershipInput!): TransferOwnershipPayload!
+  transferOwnership(input: TransferOwnershipInput!): TransferOwnershipPayload
 
   # API keys
   """
   Creates an API key of a workspace. Its secret is returned only here; programs send it as Authorization: Bearer. Needs
   API_KEYS_WRITE. Errors: NOT_FOUND, also for a folder, INVALID_INPUT, QUOTA_EXCEEDED.
   """
-  createApiKey(input: CreateApiKeyInput!): CreateApiKeyPayload!
+  createApiKey(input: CreateApiKeyInput!): CreateApiKeyPayload
   "Revokes an API key, on all nodes at once. Revoking it again changes nothing. Needs API_KEYS_WRITE. Error: NOT_FOUND."
-  revokeApiKey(input: RevokeApiKeyInput!): RevokeApiKeyPayload!
+  revokeApiKey(input: RevokeApiKeyInput!): RevokeApiKeyPayload
   """
   Gives an API key another secret. The present one ends at oldSecretEndsAt, the one before it at once. Needs API_KEYS_WRITE.
   Errors: NOT_FOUND, INVALID_INPUT, EXPIRED for a key that has ended.
   """
-  rotateApiKey(input: RotateApiKeyInput!): RotateApiKeyPayload!
+  rotateApiKey(input: RotateApiKeyInput!): RotateApiKeyPayload
 
   # Domains
   """
   Adds a custom domain to a workspace, and returns the DNS record that proves its ownership. Other workspaces may add the same
   host. Adding it again returns the same domain. Needs DOMAINS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED.
   """
-  addDomain(input: AddDomainInput!): AddDomainPayload!
+  addDomain(input: AddDomainInput!): AddDomainPayload
   """
   Looks up a domain's DNS record. If it exists, the workspace's links redirect at the host. Can be repeated. Needs
   DOMAINS_WRITE. Rate-limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT while the record is missing or if the host
   belongs to the service itself, DOMAIN_TAKEN.
   """
-  verifyDomain(input: VerifyDomainInput!): VerifyDomainPayload! @cost(weight: 100)
+  verifyDomain(input: VerifyDomainInput!): VerifyDomainPayload @cost(weight: 100)
   "Changes a domain's settings. Needs DOMAINS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL."
-  updateDomain(input: UpdateDomainInput!): UpdateDomainPayload!
+  updateDomain(input: UpdateDomainInput!): UpdateDomainPayload
   "Removes a domain. Needs DOMAINS_WRITE. Error: NOT_FOUND."
-  removeDomain(input: RemoveDomainInput!): RemoveDomainPayload!
+  removeDomain(input: RemoveDomainInput!): RemoveDomainPayload
 
   # Links
   """
@@ -8430,108 +8430,108 @@ type Mutation {
   strategy. Needs LINKS_CREATE. Errors: INVALID_INPUT, INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED,
   CONFLICT, EXTERNAL_ID_TAKEN, QUOTA_EXCEEDED, IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
-  createLink(input: CreateLinkInput!): CreateLinkPayload!
+  createLink(input: CreateLinkInput!): CreateLinkPayload
   """
   Creates up to 1,000 links, each like createLink, and returns a result for each in the order of the input. Equal links within
   the call are created once: the first has created: true. Needs LINKS_CREATE. Errors of the whole call: INVALID_INPUT,
   IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
-  createLinks(input: CreateLinksInput!): CreateLinksPayload! @cost(free: 15) @listSize(slicingArguments: ["input.links"])
+  createLinks(input: CreateLinksInput!): CreateLinksPayload @cost(free: 15) @listSize(slicingArguments: ["input.links"])
   """
   Creates the link with the external id, or changes it to the given fields; absent fields stay, null clears. Of any number
   of concurrent calls exactly one returns CREATED. Needs LINKS_WRITE. Errors: as createLink and updateLink; CONFLICT when the
   URL belongs to a link with another external id.
   """
-  upsertLink(input: UpsertLinkInput!): UpsertLinkPayload!
+  upsertLink(input: UpsertLinkInput!): UpsertLinkPayload
   """
   Creates or changes up to 1,000 links, each as upsertLink, with a result each in the order of the input. Needs
   LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
-  upsertLinks(input: UpsertLinksInput!): UpsertLinksPayload! @cost(free: 15) @listSize(slicingArguments: ["input.links"])
+  upsertLinks(input: UpsertLinksInput!): UpsertLinksPayload @cost(free: 15) @listSize(slicingArguments: ["input.links"])
   """
   Changes a link, including expired and deleted ones. Absent fields stay unchanged; null removes an optional value. Needs
   LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, IMMUTABLE for the URL of a DETERMINISTIC link,
   CONFLICT if updatedAt is not the link's.
   """
-  updateLink(input: UpdateLinkInput!): UpdateLinkPayload!
+  updateLink(input: UpdateLinkInput!): UpdateLinkPayload
   """
   Changes up to 1,000 links of one workspace, each like updateLink, and returns a result for each in the order of the input.
   Needs LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
-  updateLinks(input: UpdateLinksInput!): UpdateLinksPayload! @cost(free: 15) @listSize(slicingArguments: ["input.links"])
+  updateLinks(input: UpdateLinksInput!): UpdateLinksPayload @cost(free: 15) @listSize(slicingArguments: ["input.links"])
   """
   Deletes a link: its short URL responds 404. The link retains its code; creating a DETERMINISTIC or CUSTOM link again revives
   it. Deleting it again changes nothing. Needs LINKS_WRITE. Error: NOT_FOUND.
   """
-  deleteLink(input: DeleteLinkInput!): DeleteLinkPayload!
+  deleteLink(input: DeleteLinkInput!): DeleteLinkPayload
   """
   Deletes up to 1,000 links of one workspace, each like deleteLink, and returns a result for each in the order of the input.
   Needs LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
-  deleteLinks(input: DeleteLinksInput!): DeleteLinksPayload! @cost(free: 15) @listSize(slicingArguments: ["input.ids"])
+  deleteLinks(input: DeleteLinksInput!): DeleteLinksPayload @cost(free: 15) @listSize(slicingArguments: ["input.ids"])
   """
   Restores a deleted link. Restoring it again changes nothing. Needs LINKS_WRITE. Errors: NOT_FOUND, UNSAFE_URL for a
   link that the operator has disabled, whose host is blocked, or whose URL redirects back to this service.
   """
-  restoreLink(input: RestoreLinkInput!): RestoreLinkPayload!
+  restoreLink(input: RestoreLinkInput!): RestoreLinkPayload
   """
   Restores a version of a link as a new version. Deletion and disabling stay. Versions do not store passwords: the present
   password stays if the version had one, and is removed if it had none. Needs LINKS_WRITE. Errors: NOT_FOUND, UNSAFE_URL,
   INVALID_INPUT for failing tests, CONFLICT for another updatedAt, and if the version had a password and the link has none now.
   """
-  revertLink(input: RevertLinkInput!): RevertLinkPayload!
+  revertLink(input: RevertLinkInput!): RevertLinkPayload
   """
   Undoes a bulk call or an import of the last 30 days, up to 1,000 links per call. Links that changed since keep their state:
   CONFLICT, unless all of these changes were bulk calls that were undone.
   An import that was undone can be repeated. Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
   """
-  revertOperation(input: RevertOperationInput!): RevertOperationPayload! @cost(free: 15) @listSize(assumedSize: 1000)
+  revertOperation(input: RevertOperationInput!): RevertOperationPayload @cost(free: 15) @listSize(assumedSize: 1000)
   """
   Renames, merges or removes tags: gives the links that have one of the tags another one instead, up to 1,000 links per call, each like
   updateLink, also deleted ones. The tags of webhooks follow with the last call; those of a webhook that has no others stay when they are
   removed. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT.
   """
-  replaceTags(input: ReplaceTagsInput!): ReplaceTagsPayload! @cost(free: 15) @listSize(assumedSize: 1000)
+  replaceTags(input: ReplaceTagsInput!): ReplaceTagsPayload @cost(free: 15) @listSize(assumedSize: 1000)
   """
   Changes a link at an instant in the future, on all nodes at once. At most 20 pending per link. Needs LINKS_WRITE. Errors: as
   updateLink; QUOTA_EXCEEDED.
   """
-  scheduleLinkChange(input: ScheduleLinkChangeInput!): ScheduleLinkChangePayload! @cost(weight: 50)
+  scheduleLinkChange(input: ScheduleLinkChangeInput!): ScheduleLinkChangePayload @cost(weight: 50)
   "Cancels a pending scheduled change. Needs LINKS_WRITE. Errors: NOT_FOUND, also once it took effect; INVALID_INPUT."
-  cancelLinkChange(input: CancelLinkChangeInput!): CancelLinkChangePayload! @cost(weight: 50)
+  cancelLinkChange(input: CancelLinkChangeInput!): CancelLinkChangePayload @cost(weight: 50)
   """
   Creates a link without an account: TEMPORARY, with the strategy COUNTER. It expires after some hours unless it is claimed.
   Every call creates another one. Rate-limited per address: RATE_LIMITED. FORBIDDEN if the operator has disabled it.
   Errors: INVALID_URL, UNSAFE_URL.
   """
-  createAnonymousLink(input: CreateAnonymousLinkInput!): CreateAnonymousLinkPayload! @cost(weight: 10)
+  createAnonymousLink(input: CreateAnonymousLinkInput!): CreateAnonymousLinkPayload @cost(weight: 10)
   """
   Moves anonymous links into a workspace, with their codes and clicks. They no longer expire, and count against its link quota.
   Accepts up to 100 tokens, and returns a result for each in their order. Needs LINKS_WRITE. Errors of the whole call:
   INVALID_INPUT, NOT_FOUND.
   """
-  claimLinks(input: ClaimLinksInput!): ClaimLinksPayload! @cost(free: 15) @listSize(slicingArguments: ["input.claimTokens"])
+  claimLinks(input: ClaimLinksInput!): ClaimLinksPayload @cost(free: 15) @listSize(slicingArguments: ["input.claimTokens"])
   """
   Checks a link's destination now, and the URLs in its routing within about 15 minutes; the server checks them about once a day: see
   destinationChecks. Needs LINKS_WRITE. Rate-limited per workspace: RATE_LIMITED. Error: NOT_FOUND.
   """
-  checkLink(input: CheckLinkInput!): CheckLinkPayload! @cost(weight: 100)
+  checkLink(input: CheckLinkInput!): CheckLinkPayload @cost(weight: 100)
   """
   Reports an abusive link to the operator. Requires no account. Rate-limited per address: RATE_LIMITED. Errors: NOT_FOUND, also
   for a link that is deleted or has not started; INVALID_INPUT.
   """
-  reportLink(input: ReportLinkInput!): ReportLinkPayload!
+  reportLink(input: ReportLinkInput!): ReportLinkPayload
 
   # Folders
   "Creates a folder, at most 1,000 per workspace. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED, CONFLICT for a name in use."
-  createFolder(input: CreateFolderInput!): CreateFolderPayload!
+  createFolder(input: CreateFolderInput!): CreateFolderPayload
   "Renames a folder. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, CONFLICT for a name in use."
-  updateFolder(input: UpdateFolderInput!): UpdateFolderPayload!
+  updateFolder(input: UpdateFolderInput!): UpdateFolderPayload
   """
   Takes up to 1,000 links out of the folder, deleted ones too, and deletes it once it is empty. Links stay. Needs LINKS_WRITE.
   Errors: NOT_FOUND, CONFLICT for a folder that an API key is restricted to.
   """
-  deleteFolder(input: DeleteFolderInput!): DeleteFolderPayload! @cost(weight: 50)
+  deleteFolder(input: DeleteFolderInput!): DeleteFolderPayload @cost(weight: 50)
 
   # Imports and other tasks
   """
@@ -8539,38 +8539,38 @@ type Mutation {
   Imported links consume link quota like created ones. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED for more
   than 20 unfinished tasks. Fails with FORBIDDEN for api on a server without LINKFORGE_ENCRYPTION_KEY.
   """
-  createImport(input: CreateImportInput!): CreateImportPayload!
+  createImport(input: CreateImportInput!): CreateImportPayload
   """
   Runs the import that a dry run has reported on, with the same settings and the same file. Needs LINKS_WRITE. Errors: NOT_FOUND,
   EXPIRED if the file is no longer kept, CONFLICT for a task that is no successful dry run, QUOTA_EXCEEDED.
   """
-  applyImport(input: ApplyImportInput!): ApplyImportPayload!
+  applyImport(input: ApplyImportInput!): ApplyImportPayload
   """
   Requests the old short URL of each imported link once, without following the redirect, and compares the response with the redirect
   here, as explainRedirect gives it for the same visit without limits of hits. At most one request in a second for each host; the
   source may count them as clicks. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED for more than 20 unfinished
   tasks.
   """
-  checkParity(input: CheckParityInput!): CheckParityPayload!
+  checkParity(input: CheckParityInput!): CheckParityPayload
   """
   Writes the workspace to an archive that createImport reads. Needs LINKS_READ, and the permission of each section. Errors:
   INVALID_INPUT, QUOTA_EXCEEDED for more than 20 unfinished tasks.
   """
-  exportWorkspace(input: ExportWorkspaceInput!): ExportWorkspacePayload!
+  exportWorkspace(input: ExportWorkspaceInput!): ExportWorkspacePayload
   """
   Cancels a task within five seconds, or a minute if the node that ran it has failed. The step that runs is discarded. Canceling a
   task that has ended changes nothing. Needs LINKS_WRITE, or LINKS_READ for a task of the caller. Error:
   NOT_FOUND.
   """
-  cancelTask(input: CancelTaskInput!): CancelTaskPayload!
+  cancelTask(input: CancelTaskInput!): CancelTaskPayload
 
   # UTM templates
   "Creates a UTM template, at most 100 per workspace. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED, CONFLICT for a name in use."
-  createUtmTemplate(input: CreateUtmTemplateInput!): CreateUtmTemplatePayload!
+  createUtmTemplate(input: CreateUtmTemplateInput!): CreateUtmTemplatePayload
   "Changes a UTM template. Existing links keep their values. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, CONFLICT."
-  updateUtmTemplate(input: UpdateUtmTemplateInput!): UpdateUtmTemplatePayload!
+  updateUtmTemplate(input: UpdateUtmTemplateInput!): UpdateUtmTemplatePayload
   "Deletes a UTM template. Existing links keep their values. Needs LINKS_WRITE. Error: NOT_FOUND."
-  deleteUtmTemplate(input: DeleteUtmTemplateInput!): DeleteUtmTemplatePayload!
+  deleteUtmTemplate(input: DeleteUtmTemplateInput!): DeleteUtmTemplatePayload
 
   # Clicks
   """
@@ -8578,7 +8578,7 @@ type Mutation {
   API key that requested it: after a logout, a revocation, or the loss of membership or permission, it responds 410, 404 or 403, and a
   download in progress is aborted. Needs STATS_READ. Errors: NOT_FOUND, INVALID_INPUT.
   """
-  exportClicks(input: ExportClicksInput!): ExportClicksPayload!
+  exportClicks(input: ExportClicksInput!): ExportClicksPayload
 
   # Webhooks
   """
@@ -8586,29 +8586,29 @@ type Mutation {
   LINKS_READ, STATS_READ for clicks or statistics, and DOMAINS_READ for events of domains. Errors: NOT_FOUND, INVALID_INPUT,
   INVALID_URL, UNSAFE_URL, QUOTA_EXCEEDED.
   """
-  createWebhook(input: CreateWebhookInput!): CreateWebhookPayload!
+  createWebhook(input: CreateWebhookInput!): CreateWebhookPayload
   """
   Changes a webhook, also its status. Needs the permissions of createWebhook for what the webhook receives, before and after the
   change. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL.
   """
-  updateWebhook(input: UpdateWebhookInput!): UpdateWebhookPayload!
+  updateWebhook(input: UpdateWebhookInput!): UpdateWebhookPayload
   "Deletes a webhook with its deliveries. Needs WEBHOOKS_WRITE. Error: NOT_FOUND."
-  deleteWebhook(input: DeleteWebhookInput!): DeleteWebhookPayload!
+  deleteWebhook(input: DeleteWebhookInput!): DeleteWebhookPayload
   """
   Creates a new secret; the old one signs too for a while. Needs the permissions of createWebhook for what the webhook receives.
   Errors: NOT_FOUND, INVALID_INPUT.
   """
-  rotateWebhookSecret(input: RotateWebhookSecretInput!): RotateWebhookSecretPayload!
+  rotateWebhookSecret(input: RotateWebhookSecretInput!): RotateWebhookSecretPayload
   """
   Sends a made-up event now, marked test, and returns the attempt. Needs the permissions of createWebhook for what the webhook
   receives. 10 a minute per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT.
   """
-  testWebhook(input: TestWebhookInput!): TestWebhookPayload! @cost(weight: 100)
+  testWebhook(input: TestWebhookInput!): TestWebhookPayload @cost(weight: 100)
   """
   Sends deliveries again, up to 10,000. Exactly one way to choose them. Needs the permissions of createWebhook for what the webhook
   receives. Errors: NOT_FOUND, INVALID_INPUT.
   """
-  redeliverWebhook(input: RedeliverWebhookInput!): RedeliverWebhookPayload! @cost(weight: 100)
+  redeliverWebhook(input: RedeliverWebhookInput!): RedeliverWebhookPayload @cost(weight: 100)
 }
 
 """
@@ -10228,7 +10228,7 @@ type Workspace implements Node {
     filter: LinkFilter
     "The order. Default: newest first. A cursor is valid only in the order that returned it."
     orderBy: LinkOrder
-  ): LinkConnection! @listSize(slicingArguments: ["last", "first"])
+  ): LinkConnection @listSize(slicingArguments: ["last", "first"])
   "The clicks of its links in a range of time. Fails with INVALID_INPUT."
   stats(
     "The time range, extended to whole quarters of an hour. Default: the last 30 days."
@@ -10241,7 +10241,7 @@ type Workspace implements Node {
     tag: String
     "Only clicks of links that are in this folder now. Default: all."
     folderId: ID
-  ): Stats! @cost(weight: 20)
+  ): Stats @cost(weight: 20)
   "The stored single clicks of its links, newest first. Fails with INVALID_INPUT."
   clicks(
     "Number of items, 1 to 100. Default: 20."
@@ -10252,7 +10252,7 @@ type Workspace implements Node {
     range: TimeRange
     "Selects clicks. Default: all."
     filter: ClickFilter
-  ): ClickConnection! @listSize
+  ): ClickConnection @listSize
   """
   Requests for its short URLs in the last 90 days that matched no active link, most frequent first: of unknown codes, and of links
   that have ended, have not started or are over their quota. Fails with INVALID_INPUT.
@@ -10260,7 +10260,7 @@ type Workspace implements Node {
   unmatchedRequests(
     "Number of items, 1 to 100. Default: 20."
     first: Int
-  ): [UnmatchedRequest!]! @listSize
+  ): [UnmatchedRequest!] @listSize
   "The caller's permissions."
   permissions: [Permission!]!
   "The verified domain of displayed short URLs; null: the instance's own host."
@@ -10273,28 +10273,28 @@ type Workspace implements Node {
     first: Int
     "Returns items after this cursor."
     after: String
-  ): MemberConnection! @listSize
+  ): MemberConnection @listSize
   "The invitations that can still be accepted, newest first. Needs MEMBERS_WRITE."
   invitations(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
-  ): InvitationConnection! @listSize
+  ): InvitationConnection @listSize
   "Its API keys without revoked ones, newest first. Needs API_KEYS_WRITE."
   apiKeys(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
-  ): ApiKeyConnection! @listSize
+  ): ApiKeyConnection @listSize
   "Its domains, newest first."
   domains(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
-  ): DomainConnection! @listSize
+  ): DomainConnection @listSize
   """
   Its events of the last 30 days in the order of their commits, oldest first. Needs LINKS_READ; events that the caller may
   not see are left out. With types, a page may have fewer events than requested, although hasNextPage is true: continue
@@ -10309,14 +10309,14 @@ type Workspace implements Node {
     types: [EventType!]
     "Only those about this link. Default: all."
     linkId: ID
-  ): EventConnection! @listSize
+  ): EventConnection @listSize
   "Its webhooks, newest first. Needs WEBHOOKS_WRITE."
   webhooks(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
-  ): WebhookConnection! @listSize
+  ): WebhookConnection @listSize
   """
   All events of the last 400 days, newest first; /export/audit/{id} has them as lines of JSON. Needs AUDIT_READ. Fails with
   INVALID_INPUT.
@@ -10328,7 +10328,7 @@ type Workspace implements Node {
     after: String
     "Selects events. Default: all."
     filter: EventFilter
-  ): EventConnection! @listSize
+  ): EventConnection @listSize
   """
   Routing that is copied into new links; later changes do not affect existing ones. It has no rules, URLs, card, gate, QR codes,
   tests and warnings.
@@ -10356,7 +10356,7 @@ type Workspace implements Node {
     first: Int
     "Returns items after this cursor."
     after: String
-  ): FolderConnection! @listSize
+  ): FolderConnection @listSize
   "Its tasks, newest first; for an API key that is restricted to folders, its own. Fails with INVALID_INPUT."
   tasks(
     "Number of items, 1 to 100. Default: 20."
@@ -10365,14 +10365,14 @@ type Workspace implements Node {
     after: String
     "The tasks to list. Default: all."
     filter: TaskFilter
-  ): TaskConnection! @listSize
+  ): TaskConnection @listSize
   "Its UTM templates, by name."
   utmTemplates(
     "Number of items, 1 to 100. Default: 20."
     first: Int
     "Returns items after this cursor."
     after: String
-  ): UtmTemplateConnection! @listSize
+  ): UtmTemplateConnection @listSize
   "The tags of its links, in the order of their code points. Costs a point more per 100 links. Fails with INVALID_INPUT."
   tags(
     "Number of items, 1 to 100. Default: 20."
@@ -10381,7 +10381,7 @@ type Workspace implements Node {
     after: String
     "How the names begin, without regard to case, up to 50 characters. Default: all."
     prefix: String
-  ): TagConnection! @cost(weight: 20) @listSize
+  ): TagConnection @cost(weight: 20) @listSize
 }
 
 "A tag of links. Tags come and go with the links that have them."
@@ -10495,7 +10495,7 @@ type ApiKey implements Node {
   "How many links a publishable key may create on a day in UTC; null: a tenth of what the workspace may create in a month."
   linksPerDay: Int
   "The folders that it is restricted to; empty: no restriction. A revoked key has those that still exist."
-  folders: [Folder!]! @listSize(assumedSize: 100)
+  folders: [Folder!] @listSize(assumedSize: 100)
   "The user who created it."
   createdBy: User
   "Time of creation."
@@ -11404,7 +11404,7 @@ type Link implements Node {
     timezone: String
     "Selects clicks. Default: all."
     filter: ClickFilter
-  ): Stats! @cost(weight: 20)
+  ): Stats @cost(weight: 20)
   """
   Its stored single clicks, newest first. Fails with INVALID_INPUT.
   """
@@ -11417,7 +11417,7 @@ type Link implements Node {
     range: TimeRange
     "Selects clicks. Default: all."
     filter: ClickFilter
-  ): ClickConnection! @listSize
+  ): ClickConnection @listSize
   "Whether its stats are public, at the short URL followed by a plus sign."
   statsPublic: Boolean!
   "How it answers visitors, beyond its URL, times and status."
@@ -18267,10 +18267,10 @@ func (ec *executionContext) _ApiKey_folders(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
-			return ec.marshalNFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolderᚄ(ctx, selections, v)
+			return ec.marshalOFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolderᚄ(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_ApiKey_folders(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -25862,10 +25862,10 @@ func (ec *executionContext) _Link_stats(ctx context.Context, field graphql.Colle
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
-			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx, selections, v)
+			return ec.marshalOStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Link_stats(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -25906,10 +25906,10 @@ func (ec *executionContext) _Link_clicks(ctx context.Context, field graphql.Coll
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Click]) graphql.Marshaler {
-			return ec.marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Link_clicks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28435,10 +28435,10 @@ func (ec *executionContext) _Mutation_register(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RegisterPayload) graphql.Marshaler {
-			return ec.marshalNRegisterPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRegisterPayload(ctx, selections, v)
+			return ec.marshalORegisterPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRegisterPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_register(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28479,10 +28479,10 @@ func (ec *executionContext) _Mutation_login(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *LoginPayload) graphql.Marshaler {
-			return ec.marshalNLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginPayload(ctx, selections, v)
+			return ec.marshalOLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_login(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28523,10 +28523,10 @@ func (ec *executionContext) _Mutation_refreshSession(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RefreshSessionPayload) graphql.Marshaler {
-			return ec.marshalNRefreshSessionPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRefreshSessionPayload(ctx, selections, v)
+			return ec.marshalORefreshSessionPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRefreshSessionPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_refreshSession(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28567,10 +28567,10 @@ func (ec *executionContext) _Mutation_startSso(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *StartSsoPayload) graphql.Marshaler {
-			return ec.marshalNStartSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStartSsoPayload(ctx, selections, v)
+			return ec.marshalOStartSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStartSsoPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_startSso(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28611,10 +28611,10 @@ func (ec *executionContext) _Mutation_finishSso(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *FinishSsoPayload) graphql.Marshaler {
-			return ec.marshalNFinishSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFinishSsoPayload(ctx, selections, v)
+			return ec.marshalOFinishSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFinishSsoPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_finishSso(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28655,10 +28655,10 @@ func (ec *executionContext) _Mutation_completeLogin(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CompleteLoginPayload) graphql.Marshaler {
-			return ec.marshalNCompleteLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCompleteLoginPayload(ctx, selections, v)
+			return ec.marshalOCompleteLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCompleteLoginPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_completeLogin(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28699,10 +28699,10 @@ func (ec *executionContext) _Mutation_logout(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *LogoutPayload) graphql.Marshaler {
-			return ec.marshalNLogoutPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLogoutPayload(ctx, selections, v)
+			return ec.marshalOLogoutPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLogoutPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_logout(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28743,10 +28743,10 @@ func (ec *executionContext) _Mutation_logoutEverywhere(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *LogoutEverywherePayload) graphql.Marshaler {
-			return ec.marshalNLogoutEverywherePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLogoutEverywherePayload(ctx, selections, v)
+			return ec.marshalOLogoutEverywherePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLogoutEverywherePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_logoutEverywhere(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28787,10 +28787,10 @@ func (ec *executionContext) _Mutation_verifyEmail(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *VerifyEmailPayload) graphql.Marshaler {
-			return ec.marshalNVerifyEmailPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyEmailPayload(ctx, selections, v)
+			return ec.marshalOVerifyEmailPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyEmailPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_verifyEmail(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28831,10 +28831,10 @@ func (ec *executionContext) _Mutation_requestEmailVerification(ctx context.Conte
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RequestEmailVerificationPayload) graphql.Marshaler {
-			return ec.marshalNRequestEmailVerificationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRequestEmailVerificationPayload(ctx, selections, v)
+			return ec.marshalORequestEmailVerificationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRequestEmailVerificationPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_requestEmailVerification(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28875,10 +28875,10 @@ func (ec *executionContext) _Mutation_requestPasswordReset(ctx context.Context, 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RequestPasswordResetPayload) graphql.Marshaler {
-			return ec.marshalNRequestPasswordResetPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRequestPasswordResetPayload(ctx, selections, v)
+			return ec.marshalORequestPasswordResetPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRequestPasswordResetPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_requestPasswordReset(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28919,10 +28919,10 @@ func (ec *executionContext) _Mutation_resetPassword(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ResetPasswordPayload) graphql.Marshaler {
-			return ec.marshalNResetPasswordPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐResetPasswordPayload(ctx, selections, v)
+			return ec.marshalOResetPasswordPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐResetPasswordPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_resetPassword(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28963,10 +28963,10 @@ func (ec *executionContext) _Mutation_changePassword(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ChangePasswordPayload) graphql.Marshaler {
-			return ec.marshalNChangePasswordPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐChangePasswordPayload(ctx, selections, v)
+			return ec.marshalOChangePasswordPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐChangePasswordPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_changePassword(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29007,10 +29007,10 @@ func (ec *executionContext) _Mutation_updateMe(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *UpdateMePayload) graphql.Marshaler {
-			return ec.marshalNUpdateMePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMePayload(ctx, selections, v)
+			return ec.marshalOUpdateMePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateMe(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29051,10 +29051,10 @@ func (ec *executionContext) _Mutation_enrollTotp(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *EnrollTotpPayload) graphql.Marshaler {
-			return ec.marshalNEnrollTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEnrollTotpPayload(ctx, selections, v)
+			return ec.marshalOEnrollTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEnrollTotpPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_enrollTotp(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29095,10 +29095,10 @@ func (ec *executionContext) _Mutation_confirmTotp(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ConfirmTotpPayload) graphql.Marshaler {
-			return ec.marshalNConfirmTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConfirmTotpPayload(ctx, selections, v)
+			return ec.marshalOConfirmTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConfirmTotpPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_confirmTotp(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29139,10 +29139,10 @@ func (ec *executionContext) _Mutation_removeTotp(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RemoveTotpPayload) graphql.Marshaler {
-			return ec.marshalNRemoveTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveTotpPayload(ctx, selections, v)
+			return ec.marshalORemoveTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveTotpPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_removeTotp(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29183,10 +29183,10 @@ func (ec *executionContext) _Mutation_renewRecoveryCodes(ctx context.Context, fi
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RenewRecoveryCodesPayload) graphql.Marshaler {
-			return ec.marshalNRenewRecoveryCodesPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRenewRecoveryCodesPayload(ctx, selections, v)
+			return ec.marshalORenewRecoveryCodesPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRenewRecoveryCodesPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_renewRecoveryCodes(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29227,10 +29227,10 @@ func (ec *executionContext) _Mutation_exportMyData(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ExportMyDataPayload) graphql.Marshaler {
-			return ec.marshalNExportMyDataPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportMyDataPayload(ctx, selections, v)
+			return ec.marshalOExportMyDataPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportMyDataPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_exportMyData(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29271,10 +29271,10 @@ func (ec *executionContext) _Mutation_deleteMyAccount(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DeleteMyAccountPayload) graphql.Marshaler {
-			return ec.marshalNDeleteMyAccountPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteMyAccountPayload(ctx, selections, v)
+			return ec.marshalODeleteMyAccountPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteMyAccountPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deleteMyAccount(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29315,10 +29315,10 @@ func (ec *executionContext) _Mutation_createWorkspace(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CreateWorkspacePayload) graphql.Marshaler {
-			return ec.marshalNCreateWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWorkspacePayload(ctx, selections, v)
+			return ec.marshalOCreateWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWorkspacePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createWorkspace(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29359,10 +29359,10 @@ func (ec *executionContext) _Mutation_updateWorkspace(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *UpdateWorkspacePayload) graphql.Marshaler {
-			return ec.marshalNUpdateWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspacePayload(ctx, selections, v)
+			return ec.marshalOUpdateWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspacePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateWorkspace(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29403,10 +29403,10 @@ func (ec *executionContext) _Mutation_deleteWorkspace(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DeleteWorkspacePayload) graphql.Marshaler {
-			return ec.marshalNDeleteWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWorkspacePayload(ctx, selections, v)
+			return ec.marshalODeleteWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWorkspacePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deleteWorkspace(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29447,10 +29447,10 @@ func (ec *executionContext) _Mutation_restoreWorkspace(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RestoreWorkspacePayload) graphql.Marshaler {
-			return ec.marshalNRestoreWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreWorkspacePayload(ctx, selections, v)
+			return ec.marshalORestoreWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreWorkspacePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_restoreWorkspace(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29491,10 +29491,10 @@ func (ec *executionContext) _Mutation_inviteMember(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *InviteMemberPayload) graphql.Marshaler {
-			return ec.marshalNInviteMemberPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInviteMemberPayload(ctx, selections, v)
+			return ec.marshalOInviteMemberPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInviteMemberPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_inviteMember(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29535,10 +29535,10 @@ func (ec *executionContext) _Mutation_acceptInvitation(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *AcceptInvitationPayload) graphql.Marshaler {
-			return ec.marshalNAcceptInvitationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAcceptInvitationPayload(ctx, selections, v)
+			return ec.marshalOAcceptInvitationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAcceptInvitationPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_acceptInvitation(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29579,10 +29579,10 @@ func (ec *executionContext) _Mutation_revokeInvitation(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RevokeInvitationPayload) graphql.Marshaler {
-			return ec.marshalNRevokeInvitationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeInvitationPayload(ctx, selections, v)
+			return ec.marshalORevokeInvitationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeInvitationPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_revokeInvitation(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29623,10 +29623,10 @@ func (ec *executionContext) _Mutation_updateMemberRole(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *UpdateMemberRolePayload) graphql.Marshaler {
-			return ec.marshalNUpdateMemberRolePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMemberRolePayload(ctx, selections, v)
+			return ec.marshalOUpdateMemberRolePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMemberRolePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateMemberRole(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29667,10 +29667,10 @@ func (ec *executionContext) _Mutation_removeMember(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RemoveMemberPayload) graphql.Marshaler {
-			return ec.marshalNRemoveMemberPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveMemberPayload(ctx, selections, v)
+			return ec.marshalORemoveMemberPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveMemberPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_removeMember(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29711,10 +29711,10 @@ func (ec *executionContext) _Mutation_transferOwnership(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *TransferOwnershipPayload) graphql.Marshaler {
-			return ec.marshalNTransferOwnershipPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTransferOwnershipPayload(ctx, selections, v)
+			return ec.marshalOTransferOwnershipPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTransferOwnershipPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_transferOwnership(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29755,10 +29755,10 @@ func (ec *executionContext) _Mutation_createApiKey(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CreateAPIKeyPayload) graphql.Marshaler {
-			return ec.marshalNCreateApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAPIKeyPayload(ctx, selections, v)
+			return ec.marshalOCreateApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAPIKeyPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createApiKey(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29799,10 +29799,10 @@ func (ec *executionContext) _Mutation_revokeApiKey(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RevokeAPIKeyPayload) graphql.Marshaler {
-			return ec.marshalNRevokeApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeAPIKeyPayload(ctx, selections, v)
+			return ec.marshalORevokeApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeAPIKeyPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_revokeApiKey(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29843,10 +29843,10 @@ func (ec *executionContext) _Mutation_rotateApiKey(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RotateAPIKeyPayload) graphql.Marshaler {
-			return ec.marshalNRotateApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateAPIKeyPayload(ctx, selections, v)
+			return ec.marshalORotateApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateAPIKeyPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_rotateApiKey(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29887,10 +29887,10 @@ func (ec *executionContext) _Mutation_addDomain(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *AddDomainPayload) graphql.Marshaler {
-			return ec.marshalNAddDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAddDomainPayload(ctx, selections, v)
+			return ec.marshalOAddDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAddDomainPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_addDomain(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29931,10 +29931,10 @@ func (ec *executionContext) _Mutation_verifyDomain(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *VerifyDomainPayload) graphql.Marshaler {
-			return ec.marshalNVerifyDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyDomainPayload(ctx, selections, v)
+			return ec.marshalOVerifyDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyDomainPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_verifyDomain(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29975,10 +29975,10 @@ func (ec *executionContext) _Mutation_updateDomain(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *UpdateDomainPayload) graphql.Marshaler {
-			return ec.marshalNUpdateDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainPayload(ctx, selections, v)
+			return ec.marshalOUpdateDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateDomain(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30019,10 +30019,10 @@ func (ec *executionContext) _Mutation_removeDomain(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RemoveDomainPayload) graphql.Marshaler {
-			return ec.marshalNRemoveDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveDomainPayload(ctx, selections, v)
+			return ec.marshalORemoveDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveDomainPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_removeDomain(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30063,10 +30063,10 @@ func (ec *executionContext) _Mutation_createLink(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CreateLinkPayload) graphql.Marshaler {
-			return ec.marshalNCreateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkPayload(ctx, selections, v)
+			return ec.marshalOCreateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30107,10 +30107,10 @@ func (ec *executionContext) _Mutation_createLinks(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CreateLinksPayload) graphql.Marshaler {
-			return ec.marshalNCreateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinksPayload(ctx, selections, v)
+			return ec.marshalOCreateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinksPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30151,10 +30151,10 @@ func (ec *executionContext) _Mutation_upsertLink(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *UpsertLinkPayload) graphql.Marshaler {
-			return ec.marshalNUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx, selections, v)
+			return ec.marshalOUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_upsertLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30195,10 +30195,10 @@ func (ec *executionContext) _Mutation_upsertLinks(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *UpsertLinksPayload) graphql.Marshaler {
-			return ec.marshalNUpsertLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksPayload(ctx, selections, v)
+			return ec.marshalOUpsertLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_upsertLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30239,10 +30239,10 @@ func (ec *executionContext) _Mutation_updateLink(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *UpdateLinkPayload) graphql.Marshaler {
-			return ec.marshalNUpdateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkPayload(ctx, selections, v)
+			return ec.marshalOUpdateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30283,10 +30283,10 @@ func (ec *executionContext) _Mutation_updateLinks(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *UpdateLinksPayload) graphql.Marshaler {
-			return ec.marshalNUpdateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinksPayload(ctx, selections, v)
+			return ec.marshalOUpdateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinksPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30327,10 +30327,10 @@ func (ec *executionContext) _Mutation_deleteLink(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DeleteLinkPayload) graphql.Marshaler {
-			return ec.marshalNDeleteLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkPayload(ctx, selections, v)
+			return ec.marshalODeleteLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deleteLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30371,10 +30371,10 @@ func (ec *executionContext) _Mutation_deleteLinks(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DeleteLinksPayload) graphql.Marshaler {
-			return ec.marshalNDeleteLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinksPayload(ctx, selections, v)
+			return ec.marshalODeleteLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinksPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deleteLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30415,10 +30415,10 @@ func (ec *executionContext) _Mutation_restoreLink(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RestoreLinkPayload) graphql.Marshaler {
-			return ec.marshalNRestoreLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreLinkPayload(ctx, selections, v)
+			return ec.marshalORestoreLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreLinkPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_restoreLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30459,10 +30459,10 @@ func (ec *executionContext) _Mutation_revertLink(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RevertLinkPayload) graphql.Marshaler {
-			return ec.marshalNRevertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkPayload(ctx, selections, v)
+			return ec.marshalORevertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_revertLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30503,10 +30503,10 @@ func (ec *executionContext) _Mutation_revertOperation(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RevertOperationPayload) graphql.Marshaler {
-			return ec.marshalNRevertOperationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertOperationPayload(ctx, selections, v)
+			return ec.marshalORevertOperationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertOperationPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_revertOperation(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30547,10 +30547,10 @@ func (ec *executionContext) _Mutation_replaceTags(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ReplaceTagsPayload) graphql.Marshaler {
-			return ec.marshalNReplaceTagsPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReplaceTagsPayload(ctx, selections, v)
+			return ec.marshalOReplaceTagsPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReplaceTagsPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_replaceTags(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30591,10 +30591,10 @@ func (ec *executionContext) _Mutation_scheduleLinkChange(ctx context.Context, fi
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ScheduleLinkChangePayload) graphql.Marshaler {
-			return ec.marshalNScheduleLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduleLinkChangePayload(ctx, selections, v)
+			return ec.marshalOScheduleLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduleLinkChangePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_scheduleLinkChange(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30635,10 +30635,10 @@ func (ec *executionContext) _Mutation_cancelLinkChange(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CancelLinkChangePayload) graphql.Marshaler {
-			return ec.marshalNCancelLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelLinkChangePayload(ctx, selections, v)
+			return ec.marshalOCancelLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelLinkChangePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_cancelLinkChange(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30679,10 +30679,10 @@ func (ec *executionContext) _Mutation_createAnonymousLink(ctx context.Context, f
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CreateAnonymousLinkPayload) graphql.Marshaler {
-			return ec.marshalNCreateAnonymousLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkPayload(ctx, selections, v)
+			return ec.marshalOCreateAnonymousLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createAnonymousLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30723,10 +30723,10 @@ func (ec *executionContext) _Mutation_claimLinks(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ClaimLinksPayload) graphql.Marshaler {
-			return ec.marshalNClaimLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinksPayload(ctx, selections, v)
+			return ec.marshalOClaimLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinksPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_claimLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30767,10 +30767,10 @@ func (ec *executionContext) _Mutation_checkLink(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CheckLinkPayload) graphql.Marshaler {
-			return ec.marshalNCheckLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckLinkPayload(ctx, selections, v)
+			return ec.marshalOCheckLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckLinkPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_checkLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30811,10 +30811,10 @@ func (ec *executionContext) _Mutation_reportLink(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ReportLinkPayload) graphql.Marshaler {
-			return ec.marshalNReportLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReportLinkPayload(ctx, selections, v)
+			return ec.marshalOReportLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReportLinkPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_reportLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30855,10 +30855,10 @@ func (ec *executionContext) _Mutation_createFolder(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CreateFolderPayload) graphql.Marshaler {
-			return ec.marshalNCreateFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateFolderPayload(ctx, selections, v)
+			return ec.marshalOCreateFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateFolderPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createFolder(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30899,10 +30899,10 @@ func (ec *executionContext) _Mutation_updateFolder(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *UpdateFolderPayload) graphql.Marshaler {
-			return ec.marshalNUpdateFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateFolderPayload(ctx, selections, v)
+			return ec.marshalOUpdateFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateFolderPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateFolder(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30943,10 +30943,10 @@ func (ec *executionContext) _Mutation_deleteFolder(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DeleteFolderPayload) graphql.Marshaler {
-			return ec.marshalNDeleteFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteFolderPayload(ctx, selections, v)
+			return ec.marshalODeleteFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteFolderPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deleteFolder(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -30987,10 +30987,10 @@ func (ec *executionContext) _Mutation_createImport(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CreateImportPayload) graphql.Marshaler {
-			return ec.marshalNCreateImportPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateImportPayload(ctx, selections, v)
+			return ec.marshalOCreateImportPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateImportPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createImport(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31031,10 +31031,10 @@ func (ec *executionContext) _Mutation_applyImport(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ApplyImportPayload) graphql.Marshaler {
-			return ec.marshalNApplyImportPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐApplyImportPayload(ctx, selections, v)
+			return ec.marshalOApplyImportPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐApplyImportPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_applyImport(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31075,10 +31075,10 @@ func (ec *executionContext) _Mutation_checkParity(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CheckParityPayload) graphql.Marshaler {
-			return ec.marshalNCheckParityPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckParityPayload(ctx, selections, v)
+			return ec.marshalOCheckParityPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckParityPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_checkParity(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31119,10 +31119,10 @@ func (ec *executionContext) _Mutation_exportWorkspace(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ExportWorkspacePayload) graphql.Marshaler {
-			return ec.marshalNExportWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportWorkspacePayload(ctx, selections, v)
+			return ec.marshalOExportWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportWorkspacePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_exportWorkspace(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31163,10 +31163,10 @@ func (ec *executionContext) _Mutation_cancelTask(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CancelTaskPayload) graphql.Marshaler {
-			return ec.marshalNCancelTaskPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelTaskPayload(ctx, selections, v)
+			return ec.marshalOCancelTaskPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelTaskPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_cancelTask(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31207,10 +31207,10 @@ func (ec *executionContext) _Mutation_createUtmTemplate(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CreateUtmTemplatePayload) graphql.Marshaler {
-			return ec.marshalNCreateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateUtmTemplatePayload(ctx, selections, v)
+			return ec.marshalOCreateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateUtmTemplatePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createUtmTemplate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31251,10 +31251,10 @@ func (ec *executionContext) _Mutation_updateUtmTemplate(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *UpdateUtmTemplatePayload) graphql.Marshaler {
-			return ec.marshalNUpdateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateUtmTemplatePayload(ctx, selections, v)
+			return ec.marshalOUpdateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateUtmTemplatePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateUtmTemplate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31295,10 +31295,10 @@ func (ec *executionContext) _Mutation_deleteUtmTemplate(ctx context.Context, fie
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DeleteUtmTemplatePayload) graphql.Marshaler {
-			return ec.marshalNDeleteUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteUtmTemplatePayload(ctx, selections, v)
+			return ec.marshalODeleteUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteUtmTemplatePayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deleteUtmTemplate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31339,10 +31339,10 @@ func (ec *executionContext) _Mutation_exportClicks(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ExportClicksPayload) graphql.Marshaler {
-			return ec.marshalNExportClicksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportClicksPayload(ctx, selections, v)
+			return ec.marshalOExportClicksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportClicksPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_exportClicks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31383,10 +31383,10 @@ func (ec *executionContext) _Mutation_createWebhook(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CreateWebhookPayload) graphql.Marshaler {
-			return ec.marshalNCreateWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWebhookPayload(ctx, selections, v)
+			return ec.marshalOCreateWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWebhookPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createWebhook(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31427,10 +31427,10 @@ func (ec *executionContext) _Mutation_updateWebhook(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *UpdateWebhookPayload) graphql.Marshaler {
-			return ec.marshalNUpdateWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWebhookPayload(ctx, selections, v)
+			return ec.marshalOUpdateWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWebhookPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateWebhook(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31471,10 +31471,10 @@ func (ec *executionContext) _Mutation_deleteWebhook(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DeleteWebhookPayload) graphql.Marshaler {
-			return ec.marshalNDeleteWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWebhookPayload(ctx, selections, v)
+			return ec.marshalODeleteWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWebhookPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deleteWebhook(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31515,10 +31515,10 @@ func (ec *executionContext) _Mutation_rotateWebhookSecret(ctx context.Context, f
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RotateWebhookSecretPayload) graphql.Marshaler {
-			return ec.marshalNRotateWebhookSecretPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateWebhookSecretPayload(ctx, selections, v)
+			return ec.marshalORotateWebhookSecretPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateWebhookSecretPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_rotateWebhookSecret(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31559,10 +31559,10 @@ func (ec *executionContext) _Mutation_testWebhook(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *TestWebhookPayload) graphql.Marshaler {
-			return ec.marshalNTestWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTestWebhookPayload(ctx, selections, v)
+			return ec.marshalOTestWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTestWebhookPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_testWebhook(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -31603,10 +31603,10 @@ func (ec *executionContext) _Mutation_redeliverWebhook(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RedeliverWebhookPayload) graphql.Marshaler {
-			return ec.marshalNRedeliverWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRedeliverWebhookPayload(ctx, selections, v)
+			return ec.marshalORedeliverWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRedeliverWebhookPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_redeliverWebhook(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -41765,10 +41765,10 @@ func (ec *executionContext) _Workspace_links(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *LinkConnection) graphql.Marshaler {
-			return ec.marshalNLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkConnection(ctx, selections, v)
+			return ec.marshalOLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_links(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -41809,10 +41809,10 @@ func (ec *executionContext) _Workspace_stats(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
-			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx, selections, v)
+			return ec.marshalOStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_stats(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -41853,10 +41853,10 @@ func (ec *executionContext) _Workspace_clicks(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Click]) graphql.Marshaler {
-			return ec.marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_clicks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -41897,10 +41897,10 @@ func (ec *executionContext) _Workspace_unmatchedRequests(ctx context.Context, fi
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
-			return ec.marshalNUnmatchedRequest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋvisitᚋunmatchedᚐRequestᚄ(ctx, selections, v)
+			return ec.marshalOUnmatchedRequest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋvisitᚋunmatchedᚐRequestᚄ(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_unmatchedRequests(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -42010,10 +42010,10 @@ func (ec *executionContext) _Workspace_members(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*workspace.Member]) graphql.Marshaler {
-			return ec.marshalNMemberConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOMemberConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_members(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -42054,10 +42054,10 @@ func (ec *executionContext) _Workspace_invitations(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*workspace.Invitation]) graphql.Marshaler {
-			return ec.marshalNInvitationConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOInvitationConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_invitations(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -42098,10 +42098,10 @@ func (ec *executionContext) _Workspace_apiKeys(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*apikey.Key]) graphql.Marshaler {
-			return ec.marshalNApiKeyConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOApiKeyConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_apiKeys(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -42142,10 +42142,10 @@ func (ec *executionContext) _Workspace_domains(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*domain.Domain]) graphql.Marshaler {
-			return ec.marshalNDomainConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalODomainConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_domains(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -42186,10 +42186,10 @@ func (ec *executionContext) _Workspace_events(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *EventConnection) graphql.Marshaler {
-			return ec.marshalNEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventConnection(ctx, selections, v)
+			return ec.marshalOEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_events(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -42230,10 +42230,10 @@ func (ec *executionContext) _Workspace_webhooks(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*webhook.Webhook]) graphql.Marshaler {
-			return ec.marshalNWebhookConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOWebhookConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_webhooks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -42274,10 +42274,10 @@ func (ec *executionContext) _Workspace_auditLog(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *EventConnection) graphql.Marshaler {
-			return ec.marshalNEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventConnection(ctx, selections, v)
+			return ec.marshalOEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_auditLog(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -42474,10 +42474,10 @@ func (ec *executionContext) _Workspace_folders(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*folder.Folder]) graphql.Marshaler {
-			return ec.marshalNFolderConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOFolderConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_folders(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -42518,10 +42518,10 @@ func (ec *executionContext) _Workspace_tasks(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*task.Task]) graphql.Marshaler {
-			return ec.marshalNTaskConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOTaskConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_tasks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -42562,10 +42562,10 @@ func (ec *executionContext) _Workspace_utmTemplates(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*folder.Template]) graphql.Marshaler {
-			return ec.marshalNUtmTemplateConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOUtmTemplateConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_utmTemplates(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -42606,10 +42606,10 @@ func (ec *executionContext) _Workspace_tags(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*linklist.Tag]) graphql.Marshaler {
-			return ec.marshalNTagConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOTagConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Workspace_tags(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -50797,7 +50797,7 @@ func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "folders":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._ApiKey_folders(ctx, field, obj)
 				})
@@ -54014,13 +54014,13 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				})
 		case "stats":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_stats(ctx, field, obj)
 				})
 		case "clicks":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_clicks(ctx, field, obj)
 				})
@@ -55049,511 +55049,511 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_register(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "login":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_login(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "refreshSession":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_refreshSession(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "startSso":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_startSso(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "finishSso":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_finishSso(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "completeLogin":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_completeLogin(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "logout":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_logout(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "logoutEverywhere":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_logoutEverywhere(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "verifyEmail":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_verifyEmail(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "requestEmailVerification":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_requestEmailVerification(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "requestPasswordReset":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_requestPasswordReset(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "resetPassword":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_resetPassword(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "changePassword":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_changePassword(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateMe":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateMe(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "enrollTotp":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_enrollTotp(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "confirmTotp":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_confirmTotp(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "removeTotp":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_removeTotp(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "renewRecoveryCodes":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_renewRecoveryCodes(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "exportMyData":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_exportMyData(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deleteMyAccount":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteMyAccount(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createWorkspace":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createWorkspace(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateWorkspace":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateWorkspace(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deleteWorkspace":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteWorkspace(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "restoreWorkspace":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_restoreWorkspace(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "inviteMember":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_inviteMember(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "acceptInvitation":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_acceptInvitation(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "revokeInvitation":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_revokeInvitation(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateMemberRole":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateMemberRole(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "removeMember":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_removeMember(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "transferOwnership":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_transferOwnership(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createApiKey":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createApiKey(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "revokeApiKey":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_revokeApiKey(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "rotateApiKey":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_rotateApiKey(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "addDomain":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_addDomain(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "verifyDomain":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_verifyDomain(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateDomain":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateDomain(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "removeDomain":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_removeDomain(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createLink(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createLinks":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createLinks(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "upsertLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_upsertLink(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "upsertLinks":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_upsertLinks(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateLink(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateLinks":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateLinks(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deleteLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteLink(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deleteLinks":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteLinks(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "restoreLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_restoreLink(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "revertLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_revertLink(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "revertOperation":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_revertOperation(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "replaceTags":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_replaceTags(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "scheduleLinkChange":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_scheduleLinkChange(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "cancelLinkChange":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_cancelLinkChange(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createAnonymousLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createAnonymousLink(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "claimLinks":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_claimLinks(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "checkLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_checkLink(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "reportLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_reportLink(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createFolder":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createFolder(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateFolder":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateFolder(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deleteFolder":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteFolder(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createImport":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createImport(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "applyImport":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_applyImport(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "checkParity":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_checkParity(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "exportWorkspace":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_exportWorkspace(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "cancelTask":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_cancelTask(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createUtmTemplate":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createUtmTemplate(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateUtmTemplate":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateUtmTemplate(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deleteUtmTemplate":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteUtmTemplate(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "exportClicks":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_exportClicks(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createWebhook":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createWebhook(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateWebhook":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateWebhook(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deleteWebhook":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteWebhook(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "rotateWebhookSecret":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_rotateWebhookSecret(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "testWebhook":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_testWebhook(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "redeliverWebhook":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_redeliverWebhook(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -60107,25 +60107,25 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				})
 		case "links":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_links(ctx, field, obj)
 				})
 		case "stats":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_stats(ctx, field, obj)
 				})
 		case "clicks":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_clicks(ctx, field, obj)
 				})
 		case "unmatchedRequests":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_unmatchedRequests(ctx, field, obj)
 				})
@@ -60146,43 +60146,43 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 			}
 		case "members":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_members(ctx, field, obj)
 				})
 		case "invitations":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_invitations(ctx, field, obj)
 				})
 		case "apiKeys":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_apiKeys(ctx, field, obj)
 				})
 		case "domains":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_domains(ctx, field, obj)
 				})
 		case "events":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_events(ctx, field, obj)
 				})
 		case "webhooks":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_webhooks(ctx, field, obj)
 				})
 		case "auditLog":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_auditLog(ctx, field, obj)
 				})
@@ -60220,25 +60220,25 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 				})
 		case "folders":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_folders(ctx, field, obj)
 				})
 		case "tasks":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_tasks(ctx, field, obj)
 				})
 		case "utmTemplates":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_utmTemplates(ctx, field, obj)
 				})
 		case "tags":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Workspace_tags(ctx, field, obj)
 				})
@@ -60766,25 +60766,9 @@ func (ec *executionContext) unmarshalNAcceptInvitationInput2githubᚗcomᚋlinkf
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNAcceptInvitationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAcceptInvitationPayload(ctx context.Context, sel ast.SelectionSet, v *AcceptInvitationPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "AcceptInvitationPayload!")
-		return graphql.Null
-	}
-	return ec._AcceptInvitationPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNAddDomainInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAddDomainInput(ctx context.Context, v any) (AddDomainInput, error) {
 	res, err := ec.unmarshalInputAddDomainInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNAddDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAddDomainPayload(ctx context.Context, sel ast.SelectionSet, v *AddDomainPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "AddDomainPayload!")
-		return graphql.Null
-	}
-	return ec._AddDomainPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNApiKey2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKeyᚄ(ctx context.Context, sel ast.SelectionSet, v []*apikey.Key) graphql.Marshaler {
@@ -60811,14 +60795,6 @@ func (ec *executionContext) marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._ApiKey(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNApiKeyConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*apikey.Key]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ApiKeyConnection!")
-		return graphql.Null
-	}
-	return ec._ApiKeyConnection(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNApiKeyEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*apikey.Key]) graphql.Marshaler {
 	return ec._ApiKeyEdge(ctx, sel, &v)
 }
@@ -60842,14 +60818,6 @@ func (ec *executionContext) marshalNApiKeyEdge2ᚕgithubᚗcomᚋlinkforgeᚋlin
 func (ec *executionContext) unmarshalNApplyImportInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐApplyImportInput(ctx context.Context, v any) (ApplyImportInput, error) {
 	res, err := ec.unmarshalInputApplyImportInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNApplyImportPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐApplyImportPayload(ctx context.Context, sel ast.SelectionSet, v *ApplyImportPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ApplyImportPayload!")
-		return graphql.Null
-	}
-	return ec._ApplyImportPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNArchiveSection2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSectionReportᚄ(ctx context.Context, sel ast.SelectionSet, v []*archive.SectionReport) graphql.Marshaler {
@@ -60988,25 +60956,9 @@ func (ec *executionContext) unmarshalNCancelLinkChangeInput2githubᚗcomᚋlinkf
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCancelLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelLinkChangePayload(ctx context.Context, sel ast.SelectionSet, v *CancelLinkChangePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CancelLinkChangePayload!")
-		return graphql.Null
-	}
-	return ec._CancelLinkChangePayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNCancelTaskInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelTaskInput(ctx context.Context, v any) (CancelTaskInput, error) {
 	res, err := ec.unmarshalInputCancelTaskInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNCancelTaskPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelTaskPayload(ctx context.Context, sel ast.SelectionSet, v *CancelTaskPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CancelTaskPayload!")
-		return graphql.Null
-	}
-	return ec._CancelTaskPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNChangeCause2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐCause(ctx context.Context, v any) (link.Cause, error) {
@@ -61029,38 +60981,14 @@ func (ec *executionContext) unmarshalNChangePasswordInput2githubᚗcomᚋlinkfor
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNChangePasswordPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐChangePasswordPayload(ctx context.Context, sel ast.SelectionSet, v *ChangePasswordPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ChangePasswordPayload!")
-		return graphql.Null
-	}
-	return ec._ChangePasswordPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNCheckLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckLinkInput(ctx context.Context, v any) (CheckLinkInput, error) {
 	res, err := ec.unmarshalInputCheckLinkInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCheckLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckLinkPayload(ctx context.Context, sel ast.SelectionSet, v *CheckLinkPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CheckLinkPayload!")
-		return graphql.Null
-	}
-	return ec._CheckLinkPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNCheckParityInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckParityInput(ctx context.Context, v any) (CheckParityInput, error) {
 	res, err := ec.unmarshalInputCheckParityInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNCheckParityPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckParityPayload(ctx context.Context, sel ast.SelectionSet, v *CheckParityPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CheckParityPayload!")
-		return graphql.Null
-	}
-	return ec._CheckParityPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNClaimLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*ClaimLinkResult) graphql.Marshaler {
@@ -61090,14 +61018,6 @@ func (ec *executionContext) marshalNClaimLinkResult2ᚖgithubᚗcomᚋlinkforge�
 func (ec *executionContext) unmarshalNClaimLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinksInput(ctx context.Context, v any) (ClaimLinksInput, error) {
 	res, err := ec.unmarshalInputClaimLinksInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNClaimLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinksPayload(ctx context.Context, sel ast.SelectionSet, v *ClaimLinksPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ClaimLinksPayload!")
-		return graphql.Null
-	}
-	return ec._ClaimLinksPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋeditᚐClaimStatus(ctx context.Context, v any) (edit.ClaimStatus, error) {
@@ -61137,14 +61057,6 @@ func (ec *executionContext) marshalNClick2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 		return graphql.Null
 	}
 	return ec._Click(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Click]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ClickConnection!")
-		return graphql.Null
-	}
-	return ec._ClickConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNClickEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*Click]) graphql.Marshaler {
@@ -61224,25 +61136,9 @@ func (ec *executionContext) unmarshalNCompleteLoginInput2githubᚗcomᚋlinkforg
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCompleteLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCompleteLoginPayload(ctx context.Context, sel ast.SelectionSet, v *CompleteLoginPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CompleteLoginPayload!")
-		return graphql.Null
-	}
-	return ec._CompleteLoginPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNConfirmTotpInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConfirmTotpInput(ctx context.Context, v any) (ConfirmTotpInput, error) {
 	res, err := ec.unmarshalInputConfirmTotpInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNConfirmTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConfirmTotpPayload(ctx context.Context, sel ast.SelectionSet, v *ConfirmTotpPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ConfirmTotpPayload!")
-		return graphql.Null
-	}
-	return ec._ConfirmTotpPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNCreateAnonymousLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkInput(ctx context.Context, v any) (CreateAnonymousLinkInput, error) {
@@ -61250,25 +61146,9 @@ func (ec *executionContext) unmarshalNCreateAnonymousLinkInput2githubᚗcomᚋli
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCreateAnonymousLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkPayload(ctx context.Context, sel ast.SelectionSet, v *CreateAnonymousLinkPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateAnonymousLinkPayload!")
-		return graphql.Null
-	}
-	return ec._CreateAnonymousLinkPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNCreateApiKeyInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAPIKeyInput(ctx context.Context, v any) (CreateAPIKeyInput, error) {
 	res, err := ec.unmarshalInputCreateApiKeyInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNCreateApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAPIKeyPayload(ctx context.Context, sel ast.SelectionSet, v *CreateAPIKeyPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateApiKeyPayload!")
-		return graphql.Null
-	}
-	return ec._CreateApiKeyPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNCreateFolderInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateFolderInput(ctx context.Context, v any) (CreateFolderInput, error) {
@@ -61276,25 +61156,9 @@ func (ec *executionContext) unmarshalNCreateFolderInput2githubᚗcomᚋlinkforge
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCreateFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateFolderPayload(ctx context.Context, sel ast.SelectionSet, v *CreateFolderPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateFolderPayload!")
-		return graphql.Null
-	}
-	return ec._CreateFolderPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNCreateImportInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateImportInput(ctx context.Context, v any) (CreateImportInput, error) {
 	res, err := ec.unmarshalInputCreateImportInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNCreateImportPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateImportPayload(ctx context.Context, sel ast.SelectionSet, v *CreateImportPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateImportPayload!")
-		return graphql.Null
-	}
-	return ec._CreateImportPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNCreateLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkInput(ctx context.Context, v any) (CreateLinkInput, error) {
@@ -61331,25 +61195,9 @@ func (ec *executionContext) unmarshalNCreateLinksInput2githubᚗcomᚋlinkforge�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCreateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinksPayload(ctx context.Context, sel ast.SelectionSet, v *CreateLinksPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateLinksPayload!")
-		return graphql.Null
-	}
-	return ec._CreateLinksPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNCreateUtmTemplateInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateUtmTemplateInput(ctx context.Context, v any) (CreateUtmTemplateInput, error) {
 	res, err := ec.unmarshalInputCreateUtmTemplateInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNCreateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, v *CreateUtmTemplatePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateUtmTemplatePayload!")
-		return graphql.Null
-	}
-	return ec._CreateUtmTemplatePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNCreateWebhookInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWebhookInput(ctx context.Context, v any) (CreateWebhookInput, error) {
@@ -61357,38 +61205,14 @@ func (ec *executionContext) unmarshalNCreateWebhookInput2githubᚗcomᚋlinkforg
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCreateWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *CreateWebhookPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateWebhookPayload!")
-		return graphql.Null
-	}
-	return ec._CreateWebhookPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNCreateWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWorkspaceInput(ctx context.Context, v any) (CreateWorkspaceInput, error) {
 	res, err := ec.unmarshalInputCreateWorkspaceInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCreateWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *CreateWorkspacePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateWorkspacePayload!")
-		return graphql.Null
-	}
-	return ec._CreateWorkspacePayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNDeleteFolderInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteFolderInput(ctx context.Context, v any) (DeleteFolderInput, error) {
 	res, err := ec.unmarshalInputDeleteFolderInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNDeleteFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteFolderPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteFolderPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeleteFolderPayload!")
-		return graphql.Null
-	}
-	return ec._DeleteFolderPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNDeleteLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkInput(ctx context.Context, v any) (DeleteLinkInput, error) {
@@ -61425,25 +61249,9 @@ func (ec *executionContext) unmarshalNDeleteLinksInput2githubᚗcomᚋlinkforge�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDeleteLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinksPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteLinksPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeleteLinksPayload!")
-		return graphql.Null
-	}
-	return ec._DeleteLinksPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNDeleteMyAccountInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteMyAccountInput(ctx context.Context, v any) (DeleteMyAccountInput, error) {
 	res, err := ec.unmarshalInputDeleteMyAccountInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNDeleteMyAccountPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteMyAccountPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteMyAccountPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeleteMyAccountPayload!")
-		return graphql.Null
-	}
-	return ec._DeleteMyAccountPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNDeleteUtmTemplateInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteUtmTemplateInput(ctx context.Context, v any) (DeleteUtmTemplateInput, error) {
@@ -61451,38 +61259,14 @@ func (ec *executionContext) unmarshalNDeleteUtmTemplateInput2githubᚗcomᚋlink
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDeleteUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, v *DeleteUtmTemplatePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeleteUtmTemplatePayload!")
-		return graphql.Null
-	}
-	return ec._DeleteUtmTemplatePayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNDeleteWebhookInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWebhookInput(ctx context.Context, v any) (DeleteWebhookInput, error) {
 	res, err := ec.unmarshalInputDeleteWebhookInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDeleteWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteWebhookPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeleteWebhookPayload!")
-		return graphql.Null
-	}
-	return ec._DeleteWebhookPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNDeleteWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWorkspaceInput(ctx context.Context, v any) (DeleteWorkspaceInput, error) {
 	res, err := ec.unmarshalInputDeleteWorkspaceInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNDeleteWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *DeleteWorkspacePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeleteWorkspacePayload!")
-		return graphql.Null
-	}
-	return ec._DeleteWorkspacePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryStatus(ctx context.Context, v any) (webhook.DeliveryStatus, error) {
@@ -61578,14 +61362,6 @@ func (ec *executionContext) marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._Domain(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNDomainConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*domain.Domain]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DomainConnection!")
-		return graphql.Null
-	}
-	return ec._DomainConnection(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNDomainEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*domain.Domain]) graphql.Marshaler {
 	return ec._DomainEdge(ctx, sel, &v)
 }
@@ -61640,14 +61416,6 @@ func (ec *executionContext) unmarshalNEnrollTotpInput2githubᚗcomᚋlinkforge�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNEnrollTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEnrollTotpPayload(ctx context.Context, sel ast.SelectionSet, v *EnrollTotpPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "EnrollTotpPayload!")
-		return graphql.Null
-	}
-	return ec._EnrollTotpPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNErrorCode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐErrorCode(ctx context.Context, v any) (ErrorCode, error) {
 	var res ErrorCode
 	err := res.UnmarshalGQL(v)
@@ -61680,14 +61448,6 @@ func (ec *executionContext) marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 		return graphql.Null
 	}
 	return ec._Event(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventConnection(ctx context.Context, sel ast.SelectionSet, v *EventConnection) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "EventConnection!")
-		return graphql.Null
-	}
-	return ec._EventConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNEventEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*workspace.LoggedEvent]) graphql.Marshaler {
@@ -61760,38 +61520,14 @@ func (ec *executionContext) unmarshalNExportClicksInput2githubᚗcomᚋlinkforge
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNExportClicksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportClicksPayload(ctx context.Context, sel ast.SelectionSet, v *ExportClicksPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ExportClicksPayload!")
-		return graphql.Null
-	}
-	return ec._ExportClicksPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNExportMyDataInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportMyDataInput(ctx context.Context, v any) (ExportMyDataInput, error) {
 	res, err := ec.unmarshalInputExportMyDataInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNExportMyDataPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportMyDataPayload(ctx context.Context, sel ast.SelectionSet, v *ExportMyDataPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ExportMyDataPayload!")
-		return graphql.Null
-	}
-	return ec._ExportMyDataPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNExportWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportWorkspaceInput(ctx context.Context, v any) (ExportWorkspaceInput, error) {
 	res, err := ec.unmarshalInputExportWorkspaceInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNExportWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *ExportWorkspacePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ExportWorkspacePayload!")
-		return graphql.Null
-	}
-	return ec._ExportWorkspacePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFieldChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
@@ -61821,14 +61557,6 @@ func (ec *executionContext) marshalNFieldChange2ᚖgithubᚗcomᚋlinkforgeᚋli
 func (ec *executionContext) unmarshalNFinishSsoInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFinishSsoInput(ctx context.Context, v any) (FinishSsoInput, error) {
 	res, err := ec.unmarshalInputFinishSsoInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNFinishSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFinishSsoPayload(ctx context.Context, sel ast.SelectionSet, v *FinishSsoPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "FinishSsoPayload!")
-		return graphql.Null
-	}
-	return ec._FinishSsoPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNFloat2float64(ctx context.Context, v any) (float64, error) {
@@ -61867,14 +61595,6 @@ func (ec *executionContext) marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 		return graphql.Null
 	}
 	return ec._Folder(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNFolderConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*folder.Folder]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "FolderConnection!")
-		return graphql.Null
-	}
-	return ec._FolderConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNFolderEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*folder.Folder]) graphql.Marshaler {
@@ -62248,14 +61968,6 @@ func (ec *executionContext) marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._Invitation(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNInvitationConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*workspace.Invitation]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "InvitationConnection!")
-		return graphql.Null
-	}
-	return ec._InvitationConnection(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNInvitationEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*workspace.Invitation]) graphql.Marshaler {
 	return ec._InvitationEdge(ctx, sel, &v)
 }
@@ -62279,14 +61991,6 @@ func (ec *executionContext) marshalNInvitationEdge2ᚕgithubᚗcomᚋlinkforge�
 func (ec *executionContext) unmarshalNInviteMemberInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInviteMemberInput(ctx context.Context, v any) (InviteMemberInput, error) {
 	res, err := ec.unmarshalInputInviteMemberInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNInviteMemberPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInviteMemberPayload(ctx context.Context, sel ast.SelectionSet, v *InviteMemberPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "InviteMemberPayload!")
-		return graphql.Null
-	}
-	return ec._InviteMemberPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNLink2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.Link) graphql.Marshaler {
@@ -62321,14 +62025,6 @@ func (ec *executionContext) unmarshalNLinkBy2githubᚗcomᚋlinkforgeᚋlinkforg
 func (ec *executionContext) unmarshalNLinkChangeInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkChangeInput(ctx context.Context, v any) (*LinkChangeInput, error) {
 	res, err := ec.unmarshalInputLinkChangeInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkConnection(ctx context.Context, sel ast.SelectionSet, v *LinkConnection) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "LinkConnection!")
-		return graphql.Null
-	}
-	return ec._LinkConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNLinkEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*link.Link]) graphql.Marshaler {
@@ -62493,38 +62189,14 @@ func (ec *executionContext) marshalNLoginOptions2ᚖgithubᚗcomᚋlinkforgeᚋl
 	return ec._LoginOptions(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginPayload(ctx context.Context, sel ast.SelectionSet, v *LoginPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "LoginPayload!")
-		return graphql.Null
-	}
-	return ec._LoginPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNLogoutEverywhereInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLogoutEverywhereInput(ctx context.Context, v any) (LogoutEverywhereInput, error) {
 	res, err := ec.unmarshalInputLogoutEverywhereInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNLogoutEverywherePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLogoutEverywherePayload(ctx context.Context, sel ast.SelectionSet, v *LogoutEverywherePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "LogoutEverywherePayload!")
-		return graphql.Null
-	}
-	return ec._LogoutEverywherePayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNLogoutInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLogoutInput(ctx context.Context, v any) (LogoutInput, error) {
 	res, err := ec.unmarshalInputLogoutInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNLogoutPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLogoutPayload(ctx context.Context, sel ast.SelectionSet, v *LogoutPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "LogoutPayload!")
-		return graphql.Null
-	}
-	return ec._LogoutPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNMember2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMemberᚄ(ctx context.Context, sel ast.SelectionSet, v []*workspace.Member) graphql.Marshaler {
@@ -62549,14 +62221,6 @@ func (ec *executionContext) marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 		return graphql.Null
 	}
 	return ec._Member(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNMemberConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*workspace.Member]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "MemberConnection!")
-		return graphql.Null
-	}
-	return ec._MemberConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNMemberEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*workspace.Member]) graphql.Marshaler {
@@ -62865,14 +62529,6 @@ func (ec *executionContext) unmarshalNRedeliverWebhookInput2githubᚗcomᚋlinkf
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRedeliverWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRedeliverWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *RedeliverWebhookPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RedeliverWebhookPayload!")
-		return graphql.Null
-	}
-	return ec._RedeliverWebhookPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNRedirectOutcome2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐOutcome(ctx context.Context, v any) (explain.Outcome, error) {
 	tmp, err := limit.UnmarshalString(v)
 	res := explain.Outcome(tmp)
@@ -62943,25 +62599,9 @@ func (ec *executionContext) unmarshalNRefreshSessionInput2githubᚗcomᚋlinkfor
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRefreshSessionPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRefreshSessionPayload(ctx context.Context, sel ast.SelectionSet, v *RefreshSessionPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RefreshSessionPayload!")
-		return graphql.Null
-	}
-	return ec._RefreshSessionPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNRegisterInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRegisterInput(ctx context.Context, v any) (RegisterInput, error) {
 	res, err := ec.unmarshalInputRegisterInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNRegisterPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRegisterPayload(ctx context.Context, sel ast.SelectionSet, v *RegisterPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RegisterPayload!")
-		return graphql.Null
-	}
-	return ec._RegisterPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRegistration2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐRegistration(ctx context.Context, v any) (account.Registration, error) {
@@ -62984,25 +62624,9 @@ func (ec *executionContext) unmarshalNRemoveDomainInput2githubᚗcomᚋlinkforge
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRemoveDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveDomainPayload(ctx context.Context, sel ast.SelectionSet, v *RemoveDomainPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RemoveDomainPayload!")
-		return graphql.Null
-	}
-	return ec._RemoveDomainPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNRemoveMemberInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveMemberInput(ctx context.Context, v any) (RemoveMemberInput, error) {
 	res, err := ec.unmarshalInputRemoveMemberInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNRemoveMemberPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveMemberPayload(ctx context.Context, sel ast.SelectionSet, v *RemoveMemberPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RemoveMemberPayload!")
-		return graphql.Null
-	}
-	return ec._RemoveMemberPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRemoveTotpInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveTotpInput(ctx context.Context, v any) (RemoveTotpInput, error) {
@@ -63010,25 +62634,9 @@ func (ec *executionContext) unmarshalNRemoveTotpInput2githubᚗcomᚋlinkforge�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRemoveTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveTotpPayload(ctx context.Context, sel ast.SelectionSet, v *RemoveTotpPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RemoveTotpPayload!")
-		return graphql.Null
-	}
-	return ec._RemoveTotpPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNRenewRecoveryCodesInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRenewRecoveryCodesInput(ctx context.Context, v any) (RenewRecoveryCodesInput, error) {
 	res, err := ec.unmarshalInputRenewRecoveryCodesInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNRenewRecoveryCodesPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRenewRecoveryCodesPayload(ctx context.Context, sel ast.SelectionSet, v *RenewRecoveryCodesPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RenewRecoveryCodesPayload!")
-		return graphql.Null
-	}
-	return ec._RenewRecoveryCodesPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNReplaceTagsInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReplaceTagsInput(ctx context.Context, v any) (ReplaceTagsInput, error) {
@@ -63036,25 +62644,9 @@ func (ec *executionContext) unmarshalNReplaceTagsInput2githubᚗcomᚋlinkforge�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNReplaceTagsPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReplaceTagsPayload(ctx context.Context, sel ast.SelectionSet, v *ReplaceTagsPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ReplaceTagsPayload!")
-		return graphql.Null
-	}
-	return ec._ReplaceTagsPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNReportLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReportLinkInput(ctx context.Context, v any) (ReportLinkInput, error) {
 	res, err := ec.unmarshalInputReportLinkInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNReportLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReportLinkPayload(ctx context.Context, sel ast.SelectionSet, v *ReportLinkPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ReportLinkPayload!")
-		return graphql.Null
-	}
-	return ec._ReportLinkPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋmoderationᚐReason(ctx context.Context, v any) (moderation.Reason, error) {
@@ -63077,25 +62669,9 @@ func (ec *executionContext) unmarshalNRequestEmailVerificationInput2githubᚗcom
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRequestEmailVerificationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRequestEmailVerificationPayload(ctx context.Context, sel ast.SelectionSet, v *RequestEmailVerificationPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RequestEmailVerificationPayload!")
-		return graphql.Null
-	}
-	return ec._RequestEmailVerificationPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNRequestPasswordResetInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRequestPasswordResetInput(ctx context.Context, v any) (RequestPasswordResetInput, error) {
 	res, err := ec.unmarshalInputRequestPasswordResetInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNRequestPasswordResetPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRequestPasswordResetPayload(ctx context.Context, sel ast.SelectionSet, v *RequestPasswordResetPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RequestPasswordResetPayload!")
-		return graphql.Null
-	}
-	return ec._RequestPasswordResetPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNResetPasswordInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐResetPasswordInput(ctx context.Context, v any) (ResetPasswordInput, error) {
@@ -63103,25 +62679,9 @@ func (ec *executionContext) unmarshalNResetPasswordInput2githubᚗcomᚋlinkforg
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNResetPasswordPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐResetPasswordPayload(ctx context.Context, sel ast.SelectionSet, v *ResetPasswordPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ResetPasswordPayload!")
-		return graphql.Null
-	}
-	return ec._ResetPasswordPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNRestoreLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreLinkInput(ctx context.Context, v any) (RestoreLinkInput, error) {
 	res, err := ec.unmarshalInputRestoreLinkInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNRestoreLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreLinkPayload(ctx context.Context, sel ast.SelectionSet, v *RestoreLinkPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RestoreLinkPayload!")
-		return graphql.Null
-	}
-	return ec._RestoreLinkPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRestoreWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreWorkspaceInput(ctx context.Context, v any) (RestoreWorkspaceInput, error) {
@@ -63129,25 +62689,9 @@ func (ec *executionContext) unmarshalNRestoreWorkspaceInput2githubᚗcomᚋlinkf
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRestoreWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *RestoreWorkspacePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RestoreWorkspacePayload!")
-		return graphql.Null
-	}
-	return ec._RestoreWorkspacePayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNRevertLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkInput(ctx context.Context, v any) (RevertLinkInput, error) {
 	res, err := ec.unmarshalInputRevertLinkInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNRevertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkPayload(ctx context.Context, sel ast.SelectionSet, v *RevertLinkPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RevertLinkPayload!")
-		return graphql.Null
-	}
-	return ec._RevertLinkPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNRevertLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*RevertLinkResult) graphql.Marshaler {
@@ -63179,38 +62723,14 @@ func (ec *executionContext) unmarshalNRevertOperationInput2githubᚗcomᚋlinkfo
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRevertOperationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertOperationPayload(ctx context.Context, sel ast.SelectionSet, v *RevertOperationPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RevertOperationPayload!")
-		return graphql.Null
-	}
-	return ec._RevertOperationPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNRevokeApiKeyInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeAPIKeyInput(ctx context.Context, v any) (RevokeAPIKeyInput, error) {
 	res, err := ec.unmarshalInputRevokeApiKeyInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRevokeApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeAPIKeyPayload(ctx context.Context, sel ast.SelectionSet, v *RevokeAPIKeyPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RevokeApiKeyPayload!")
-		return graphql.Null
-	}
-	return ec._RevokeApiKeyPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNRevokeInvitationInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeInvitationInput(ctx context.Context, v any) (RevokeInvitationInput, error) {
 	res, err := ec.unmarshalInputRevokeInvitationInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNRevokeInvitationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeInvitationPayload(ctx context.Context, sel ast.SelectionSet, v *RevokeInvitationPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RevokeInvitationPayload!")
-		return graphql.Null
-	}
-	return ec._RevokeInvitationPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐRole(ctx context.Context, v any) (workspace.Role, error) {
@@ -63233,25 +62753,9 @@ func (ec *executionContext) unmarshalNRotateApiKeyInput2githubᚗcomᚋlinkforge
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRotateApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateAPIKeyPayload(ctx context.Context, sel ast.SelectionSet, v *RotateAPIKeyPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RotateApiKeyPayload!")
-		return graphql.Null
-	}
-	return ec._RotateApiKeyPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNRotateWebhookSecretInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateWebhookSecretInput(ctx context.Context, v any) (RotateWebhookSecretInput, error) {
 	res, err := ec.unmarshalInputRotateWebhookSecretInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNRotateWebhookSecretPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateWebhookSecretPayload(ctx context.Context, sel ast.SelectionSet, v *RotateWebhookSecretPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "RotateWebhookSecretPayload!")
-		return graphql.Null
-	}
-	return ec._RotateWebhookSecretPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNRoutingRule2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRule(ctx context.Context, sel ast.SelectionSet, v link.LinkRule) graphql.Marshaler {
@@ -63391,14 +62895,6 @@ func (ec *executionContext) unmarshalNScheduleLinkChangeInput2githubᚗcomᚋlin
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNScheduleLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduleLinkChangePayload(ctx context.Context, sel ast.SelectionSet, v *ScheduleLinkChangePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ScheduleLinkChangePayload!")
-		return graphql.Null
-	}
-	return ec._ScheduleLinkChangePayload(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNScheduledChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.ScheduledChange) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -63502,14 +62998,6 @@ func (ec *executionContext) marshalNSsoIdentity2ᚖgithubᚗcomᚋlinkforgeᚋli
 func (ec *executionContext) unmarshalNStartSsoInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStartSsoInput(ctx context.Context, v any) (StartSsoInput, error) {
 	res, err := ec.unmarshalInputStartSsoInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNStartSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStartSsoPayload(ctx context.Context, sel ast.SelectionSet, v *StartSsoPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "StartSsoPayload!")
-		return graphql.Null
-	}
-	return ec._StartSsoPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx context.Context, sel ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
@@ -63646,14 +63134,6 @@ func (ec *executionContext) marshalNTag2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge�
 	return ec._Tag(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNTagConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*linklist.Tag]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "TagConnection!")
-		return graphql.Null
-	}
-	return ec._TagConnection(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNTagEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*linklist.Tag]) graphql.Marshaler {
 	return ec._TagEdge(ctx, sel, &v)
 }
@@ -63696,14 +63176,6 @@ func (ec *executionContext) marshalNTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge
 		return graphql.Null
 	}
 	return ec._Task(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNTaskConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*task.Task]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "TaskConnection!")
-		return graphql.Null
-	}
-	return ec._TaskConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNTaskEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*task.Task]) graphql.Marshaler {
@@ -63761,14 +63233,6 @@ func (ec *executionContext) unmarshalNTestWebhookInput2githubᚗcomᚋlinkforge�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNTestWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTestWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *TestWebhookPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "TestWebhookPayload!")
-		return graphql.Null
-	}
-	return ec._TestWebhookPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNTime2timeᚐTime(ctx context.Context, v any) (time.Time, error) {
 	res, err := limit.UnmarshalTime(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -63788,14 +63252,6 @@ func (ec *executionContext) unmarshalNTransferOwnershipInput2githubᚗcomᚋlink
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNTransferOwnershipPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTransferOwnershipPayload(ctx context.Context, sel ast.SelectionSet, v *TransferOwnershipPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "TransferOwnershipPayload!")
-		return graphql.Null
-	}
-	return ec._TransferOwnershipPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNURL2string(ctx context.Context, v any) (string, error) {
 	res, err := limit.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -63808,22 +63264,6 @@ func (ec *executionContext) marshalNURL2string(ctx context.Context, sel ast.Sele
 		graphql.AddInvalidNullFromMarshaler(ctx, "URL!")
 	}
 	return res
-}
-
-func (ec *executionContext) marshalNUnmatchedRequest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋvisitᚋunmatchedᚐRequestᚄ(ctx context.Context, sel ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNUnmatchedRequest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋvisitᚋunmatchedᚐRequest(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
 }
 
 func (ec *executionContext) marshalNUnmatchedRequest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋvisitᚋunmatchedᚐRequest(ctx context.Context, sel ast.SelectionSet, v *unmatched.Request) graphql.Marshaler {
@@ -63839,25 +63279,9 @@ func (ec *executionContext) unmarshalNUpdateDomainInput2githubᚗcomᚋlinkforge
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUpdateDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateDomainPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateDomainPayload!")
-		return graphql.Null
-	}
-	return ec._UpdateDomainPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNUpdateFolderInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateFolderInput(ctx context.Context, v any) (UpdateFolderInput, error) {
 	res, err := ec.unmarshalInputUpdateFolderInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNUpdateFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateFolderPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateFolderPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateFolderPayload!")
-		return graphql.Null
-	}
-	return ec._UpdateFolderPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNUpdateLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkInput(ctx context.Context, v any) (UpdateLinkInput, error) {
@@ -63913,25 +63337,9 @@ func (ec *executionContext) unmarshalNUpdateLinksInput2githubᚗcomᚋlinkforge�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUpdateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinksPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateLinksPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateLinksPayload!")
-		return graphql.Null
-	}
-	return ec._UpdateLinksPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNUpdateMeInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMeInput(ctx context.Context, v any) (UpdateMeInput, error) {
 	res, err := ec.unmarshalInputUpdateMeInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNUpdateMePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateMePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateMePayload!")
-		return graphql.Null
-	}
-	return ec._UpdateMePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNUpdateMemberRoleInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMemberRoleInput(ctx context.Context, v any) (UpdateMemberRoleInput, error) {
@@ -63939,25 +63347,9 @@ func (ec *executionContext) unmarshalNUpdateMemberRoleInput2githubᚗcomᚋlinkf
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUpdateMemberRolePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMemberRolePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateMemberRolePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateMemberRolePayload!")
-		return graphql.Null
-	}
-	return ec._UpdateMemberRolePayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNUpdateUtmTemplateInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateUtmTemplateInput(ctx context.Context, v any) (UpdateUtmTemplateInput, error) {
 	res, err := ec.unmarshalInputUpdateUtmTemplateInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNUpdateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateUtmTemplatePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateUtmTemplatePayload!")
-		return graphql.Null
-	}
-	return ec._UpdateUtmTemplatePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNUpdateWebhookInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWebhookInput(ctx context.Context, v any) (UpdateWebhookInput, error) {
@@ -63965,25 +63357,9 @@ func (ec *executionContext) unmarshalNUpdateWebhookInput2githubᚗcomᚋlinkforg
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUpdateWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateWebhookPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateWebhookPayload!")
-		return graphql.Null
-	}
-	return ec._UpdateWebhookPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNUpdateWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceInput(ctx context.Context, v any) (UpdateWorkspaceInput, error) {
 	res, err := ec.unmarshalInputUpdateWorkspaceInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNUpdateWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateWorkspacePayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateWorkspacePayload!")
-		return graphql.Null
-	}
-	return ec._UpdateWorkspacePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNUpsertLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkInput(ctx context.Context, v any) (UpsertLinkInput, error) {
@@ -64018,14 +63394,6 @@ func (ec *executionContext) marshalNUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforg
 func (ec *executionContext) unmarshalNUpsertLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksInput(ctx context.Context, v any) (UpsertLinksInput, error) {
 	res, err := ec.unmarshalInputUpsertLinksInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNUpsertLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksPayload(ctx context.Context, sel ast.SelectionSet, v *UpsertLinksPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpsertLinksPayload!")
-		return graphql.Null
-	}
-	return ec._UpsertLinksPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx context.Context, sel ast.SelectionSet, v *account.Account) graphql.Marshaler {
@@ -64097,14 +63465,6 @@ func (ec *executionContext) marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._UtmTemplate(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNUtmTemplateConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*folder.Template]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UtmTemplateConnection!")
-		return graphql.Null
-	}
-	return ec._UtmTemplateConnection(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNUtmTemplateEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*folder.Template]) graphql.Marshaler {
 	return ec._UtmTemplateEdge(ctx, sel, &v)
 }
@@ -64130,25 +63490,9 @@ func (ec *executionContext) unmarshalNVerifyDomainInput2githubᚗcomᚋlinkforge
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNVerifyDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyDomainPayload(ctx context.Context, sel ast.SelectionSet, v *VerifyDomainPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "VerifyDomainPayload!")
-		return graphql.Null
-	}
-	return ec._VerifyDomainPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNVerifyEmailInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyEmailInput(ctx context.Context, v any) (VerifyEmailInput, error) {
 	res, err := ec.unmarshalInputVerifyEmailInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNVerifyEmailPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyEmailPayload(ctx context.Context, sel ast.SelectionSet, v *VerifyEmailPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "VerifyEmailPayload!")
-		return graphql.Null
-	}
-	return ec._VerifyEmailPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNVisitCondition2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐConditionᚄ(ctx context.Context, sel ast.SelectionSet, v []*routing.Condition) graphql.Marshaler {
@@ -64243,14 +63587,6 @@ func (ec *executionContext) marshalNWebhookAttempt2ᚖgithubᚗcomᚋlinkforge�
 		return graphql.Null
 	}
 	return ec._WebhookAttempt(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNWebhookConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*webhook.Webhook]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "WebhookConnection!")
-		return graphql.Null
-	}
-	return ec._WebhookConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNWebhookDelivery2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Delivery) graphql.Marshaler {
@@ -64580,11 +63916,39 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 	return res
 }
 
+func (ec *executionContext) marshalOAcceptInvitationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAcceptInvitationPayload(ctx context.Context, sel ast.SelectionSet, v *AcceptInvitationPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._AcceptInvitationPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOAddDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAddDomainPayload(ctx context.Context, sel ast.SelectionSet, v *AddDomainPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._AddDomainPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKey(ctx context.Context, sel ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._ApiKey(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOApiKeyConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*apikey.Key]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ApiKeyConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOApplyImportPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐApplyImportPayload(ctx context.Context, sel ast.SelectionSet, v *ApplyImportPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ApplyImportPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOArchiveSectionKind2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋarchiveᚐSectionᚄ(ctx context.Context, v any) ([]archive.Section, error) {
@@ -64710,6 +64074,55 @@ func (ec *executionContext) marshalOBotPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	return res
 }
 
+func (ec *executionContext) marshalOCancelLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelLinkChangePayload(ctx context.Context, sel ast.SelectionSet, v *CancelLinkChangePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CancelLinkChangePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCancelTaskPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCancelTaskPayload(ctx context.Context, sel ast.SelectionSet, v *CancelTaskPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CancelTaskPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOChangePasswordPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐChangePasswordPayload(ctx context.Context, sel ast.SelectionSet, v *ChangePasswordPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ChangePasswordPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCheckLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckLinkPayload(ctx context.Context, sel ast.SelectionSet, v *CheckLinkPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CheckLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCheckParityPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckParityPayload(ctx context.Context, sel ast.SelectionSet, v *CheckParityPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CheckParityPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOClaimLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinksPayload(ctx context.Context, sel ast.SelectionSet, v *ClaimLinksPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ClaimLinksPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Click]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ClickConnection(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOClickFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickFilter(ctx context.Context, v any) (*ClickFilter, error) {
 	if v == nil {
 		return nil, nil
@@ -64800,6 +64213,132 @@ func (ec *executionContext) marshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforgeᚋl
 	return res
 }
 
+func (ec *executionContext) marshalOCompleteLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCompleteLoginPayload(ctx context.Context, sel ast.SelectionSet, v *CompleteLoginPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CompleteLoginPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOConfirmTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConfirmTotpPayload(ctx context.Context, sel ast.SelectionSet, v *ConfirmTotpPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ConfirmTotpPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateAnonymousLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkPayload(ctx context.Context, sel ast.SelectionSet, v *CreateAnonymousLinkPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateAnonymousLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAPIKeyPayload(ctx context.Context, sel ast.SelectionSet, v *CreateAPIKeyPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateApiKeyPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateFolderPayload(ctx context.Context, sel ast.SelectionSet, v *CreateFolderPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateFolderPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateImportPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateImportPayload(ctx context.Context, sel ast.SelectionSet, v *CreateImportPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateImportPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkPayload(ctx context.Context, sel ast.SelectionSet, v *CreateLinkPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinksPayload(ctx context.Context, sel ast.SelectionSet, v *CreateLinksPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateLinksPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, v *CreateUtmTemplatePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateUtmTemplatePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *CreateWebhookPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateWebhookPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *CreateWorkspacePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateWorkspacePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODeleteFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteFolderPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteFolderPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeleteFolderPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODeleteLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteLinkPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeleteLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODeleteLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinksPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteLinksPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeleteLinksPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODeleteMyAccountPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteMyAccountPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteMyAccountPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeleteMyAccountPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODeleteUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, v *DeleteUtmTemplatePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeleteUtmTemplatePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODeleteWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteWebhookPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeleteWebhookPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODeleteWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *DeleteWorkspacePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeleteWorkspacePayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalODeliveryStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryStatusᚄ(ctx context.Context, v any) ([]webhook.DeliveryStatus, error) {
 	if v == nil {
 		return nil, nil
@@ -64879,6 +64418,13 @@ func (ec *executionContext) marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._Domain(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalODomainConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*domain.Domain]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DomainConnection(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOEmailAddress2ᚖstring(ctx context.Context, v any) (*string, error) {
 	if v == nil {
 		return nil, nil
@@ -64897,11 +64443,25 @@ func (ec *executionContext) marshalOEmailAddress2ᚖstring(ctx context.Context, 
 	return res
 }
 
+func (ec *executionContext) marshalOEnrollTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEnrollTotpPayload(ctx context.Context, sel ast.SelectionSet, v *EnrollTotpPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._EnrollTotpPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEvent(ctx context.Context, sel ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Event(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventConnection(ctx context.Context, sel ast.SelectionSet, v *EventConnection) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._EventConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOEventFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFilter(ctx context.Context, v any) (*audit.Filter, error) {
@@ -64967,6 +64527,13 @@ func (ec *executionContext) marshalOEventType2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	return res
 }
 
+func (ec *executionContext) marshalOExportClicksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportClicksPayload(ctx context.Context, sel ast.SelectionSet, v *ExportClicksPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ExportClicksPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐFormat(ctx context.Context, v any) (*stats.Format, error) {
 	if v == nil {
 		return nil, nil
@@ -64986,12 +64553,33 @@ func (ec *executionContext) marshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋl
 	return res
 }
 
+func (ec *executionContext) marshalOExportMyDataPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportMyDataPayload(ctx context.Context, sel ast.SelectionSet, v *ExportMyDataPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ExportMyDataPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOExportWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *ExportWorkspacePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ExportWorkspacePayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOExternalLinkBy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExternalLinkBy(ctx context.Context, v any) (*ExternalLinkBy, error) {
 	if v == nil {
 		return nil, nil
 	}
 	res, err := ec.unmarshalInputExternalLinkBy(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOFinishSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFinishSsoPayload(ctx context.Context, sel ast.SelectionSet, v *FinishSsoPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._FinishSsoPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOFloat2ᚖfloat64(ctx context.Context, v any) (*float64, error) {
@@ -65011,11 +64599,37 @@ func (ec *executionContext) marshalOFloat2ᚖfloat64(ctx context.Context, sel as
 	return graphql.WrapContextMarshaler(ctx, res)
 }
 
+func (ec *executionContext) marshalOFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolderᚄ(ctx context.Context, sel ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolder(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolder(ctx context.Context, sel ast.SelectionSet, v *folder.Folder) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Folder(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOFolderConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*folder.Folder]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._FolderConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOID2string(ctx context.Context, v any) (string, error) {
@@ -65225,6 +64839,20 @@ func (ec *executionContext) marshalOInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._Invitation(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOInvitationConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*workspace.Invitation]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._InvitationConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOInviteMemberPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInviteMemberPayload(ctx context.Context, sel ast.SelectionSet, v *InviteMemberPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._InviteMemberPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐLatency(ctx context.Context, sel ast.SelectionSet, v *stats.Latency) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -65252,6 +64880,13 @@ func (ec *executionContext) unmarshalOLinkCardInput2ᚖgithubᚗcomᚋlinkforge�
 	}
 	res, err := ec.unmarshalInputLinkCardInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkConnection(ctx context.Context, sel ast.SelectionSet, v *LinkConnection) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._LinkConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐFilter(ctx context.Context, v any) (*linklist.Filter, error) {
@@ -65343,11 +64978,39 @@ func (ec *executionContext) marshalOLoginChallenge2ᚖgithubᚗcomᚋlinkforge�
 	return ec._LoginChallenge(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginPayload(ctx context.Context, sel ast.SelectionSet, v *LoginPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._LoginPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOLogoutEverywherePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLogoutEverywherePayload(ctx context.Context, sel ast.SelectionSet, v *LogoutEverywherePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._LogoutEverywherePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOLogoutPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLogoutPayload(ctx context.Context, sel ast.SelectionSet, v *LogoutPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._LogoutPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMember(ctx context.Context, sel ast.SelectionSet, v *workspace.Member) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Member(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOMemberConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*workspace.Member]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._MemberConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOMetadataInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinkfieldᚐPairᚄ(ctx context.Context, v any) ([]*linkfield.Pair, error) {
@@ -65511,11 +65174,151 @@ func (ec *executionContext) marshalOQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 	return ec._Quota(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalORedeliverWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRedeliverWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *RedeliverWebhookPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RedeliverWebhookPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalORedirectExplanation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋexplainᚐExplanation(ctx context.Context, sel ast.SelectionSet, v *explain.Explanation) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._RedirectExplanation(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORefreshSessionPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRefreshSessionPayload(ctx context.Context, sel ast.SelectionSet, v *RefreshSessionPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RefreshSessionPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORegisterPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRegisterPayload(ctx context.Context, sel ast.SelectionSet, v *RegisterPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RegisterPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORemoveDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveDomainPayload(ctx context.Context, sel ast.SelectionSet, v *RemoveDomainPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RemoveDomainPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORemoveMemberPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveMemberPayload(ctx context.Context, sel ast.SelectionSet, v *RemoveMemberPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RemoveMemberPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORemoveTotpPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRemoveTotpPayload(ctx context.Context, sel ast.SelectionSet, v *RemoveTotpPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RemoveTotpPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORenewRecoveryCodesPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRenewRecoveryCodesPayload(ctx context.Context, sel ast.SelectionSet, v *RenewRecoveryCodesPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RenewRecoveryCodesPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOReplaceTagsPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReplaceTagsPayload(ctx context.Context, sel ast.SelectionSet, v *ReplaceTagsPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ReplaceTagsPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOReportLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReportLinkPayload(ctx context.Context, sel ast.SelectionSet, v *ReportLinkPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ReportLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORequestEmailVerificationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRequestEmailVerificationPayload(ctx context.Context, sel ast.SelectionSet, v *RequestEmailVerificationPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RequestEmailVerificationPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORequestPasswordResetPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRequestPasswordResetPayload(ctx context.Context, sel ast.SelectionSet, v *RequestPasswordResetPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RequestPasswordResetPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOResetPasswordPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐResetPasswordPayload(ctx context.Context, sel ast.SelectionSet, v *ResetPasswordPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ResetPasswordPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORestoreLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreLinkPayload(ctx context.Context, sel ast.SelectionSet, v *RestoreLinkPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RestoreLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORestoreWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *RestoreWorkspacePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RestoreWorkspacePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORevertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertLinkPayload(ctx context.Context, sel ast.SelectionSet, v *RevertLinkPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RevertLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORevertOperationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevertOperationPayload(ctx context.Context, sel ast.SelectionSet, v *RevertOperationPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RevertOperationPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORevokeApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeAPIKeyPayload(ctx context.Context, sel ast.SelectionSet, v *RevokeAPIKeyPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RevokeApiKeyPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORevokeInvitationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRevokeInvitationPayload(ctx context.Context, sel ast.SelectionSet, v *RevokeInvitationPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RevokeInvitationPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORotateApiKeyPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateAPIKeyPayload(ctx context.Context, sel ast.SelectionSet, v *RotateAPIKeyPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RotateApiKeyPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORotateWebhookSecretPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateWebhookSecretPayload(ctx context.Context, sel ast.SelectionSet, v *RotateWebhookSecretPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RotateWebhookSecretPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalORoutingDefaultsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRoutingDefaultsInput(ctx context.Context, v any) (*RoutingDefaultsInput, error) {
@@ -65560,6 +65363,13 @@ func (ec *executionContext) unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlink
 	return res, nil
 }
 
+func (ec *executionContext) marshalOScheduleLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduleLinkChangePayload(ctx context.Context, sel ast.SelectionSet, v *ScheduleLinkChangePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ScheduleLinkChangePayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOScheduledChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.ScheduledChange) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -65591,6 +65401,20 @@ func (ec *executionContext) marshalOSecondFactors2ᚖgithubᚗcomᚋlinkforgeᚋ
 		return graphql.Null
 	}
 	return ec._SecondFactors(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOStartSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStartSsoPayload(ctx context.Context, sel ast.SelectionSet, v *StartSsoPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._StartSsoPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx context.Context, sel ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Stats(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStickiness(ctx context.Context, v any) (routing.Stickiness, error) {
@@ -65659,6 +65483,13 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	return res
 }
 
+func (ec *executionContext) marshalOTagConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*linklist.Tag]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TagConnection(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐTagMatch(ctx context.Context, v any) (linklist.TagMatch, error) {
 	tmp, err := limit.UnmarshalString(v)
 	res := linklist.TagMatch(tmp)
@@ -65677,6 +65508,13 @@ func (ec *executionContext) marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge
 		return graphql.Null
 	}
 	return ec._Task(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOTaskConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*task.Task]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TaskConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOTaskFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐFilter(ctx context.Context, v any) (*task.Filter, error) {
@@ -65766,6 +65604,13 @@ func (ec *executionContext) marshalOTaskStatus2ᚕgithubᚗcomᚋlinkforgeᚋlin
 	return ret
 }
 
+func (ec *executionContext) marshalOTestWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTestWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *TestWebhookPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TestWebhookPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOTime2ᚖtimeᚐTime(ctx context.Context, v any) (*time.Time, error) {
 	if v == nil {
 		return nil, nil
@@ -65797,6 +65642,13 @@ func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalOTransferOwnershipPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTransferOwnershipPayload(ctx context.Context, sel ast.SelectionSet, v *TransferOwnershipPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TransferOwnershipPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOURL2ᚖstring(ctx context.Context, v any) (*string, error) {
 	if v == nil {
 		return nil, nil
@@ -65813,6 +65665,102 @@ func (ec *executionContext) marshalOURL2ᚖstring(ctx context.Context, sel ast.S
 	_ = ctx
 	res := limit.MarshalString(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOUnmatchedRequest2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋvisitᚋunmatchedᚐRequestᚄ(ctx context.Context, sel ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNUnmatchedRequest2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋvisitᚋunmatchedᚐRequest(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalOUpdateDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateDomainPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateDomainPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateDomainPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdateFolderPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateFolderPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateFolderPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateFolderPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateLinkPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinksPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateLinksPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateLinksPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdateMePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateMePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateMePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdateMemberRolePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateMemberRolePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateMemberRolePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateMemberRolePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdateUtmTemplatePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateUtmTemplatePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateUtmTemplatePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateUtmTemplatePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdateWebhookPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWebhookPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateWebhookPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateWebhookPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdateWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateWorkspacePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateWorkspacePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpsertLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinkPayload(ctx context.Context, sel ast.SelectionSet, v *UpsertLinkPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpsertLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpsertLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpsertLinksPayload(ctx context.Context, sel ast.SelectionSet, v *UpsertLinksPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpsertLinksPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋcreationᚐUpsertOutcome(ctx context.Context, v any) (*creation.UpsertOutcome, error) {
@@ -65870,6 +65818,27 @@ func (ec *executionContext) marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._UtmTemplate(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOUtmTemplateConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*folder.Template]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UtmTemplateConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOVerifyDomainPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyDomainPayload(ctx context.Context, sel ast.SelectionSet, v *VerifyDomainPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._VerifyDomainPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOVerifyEmailPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐVerifyEmailPayload(ctx context.Context, sel ast.SelectionSet, v *VerifyEmailPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._VerifyEmailPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOVisitConditionInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐConditionᚄ(ctx context.Context, v any) ([]*routing.Condition, error) {
 	if v == nil {
 		return nil, nil
@@ -65907,6 +65876,13 @@ func (ec *executionContext) marshalOWebhookAttempt2ᚖgithubᚗcomᚋlinkforge�
 		return graphql.Null
 	}
 	return ec._WebhookAttempt(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOWebhookConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*webhook.Webhook]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._WebhookConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx context.Context, v any) (*webhook.Status, error) {
