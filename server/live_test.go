@@ -33,6 +33,9 @@ type clickEvent struct {
 			Bot  bool
 		}
 		EventCommitted *loggedEvent
+		// CreateLink and CreateAPIKey are payloads of mutations.
+		CreateLink   *struct{ Link *struct{ Code string } }
+		CreateAPIKey *struct{ Secret string }
 	}
 	Errors []struct {
 		Message    string
@@ -334,6 +337,33 @@ func TestSubscription_EndsSlowReaders(t *testing.T) {
 			ids = append(ids, who.listen(t, way, "", after).receive(t, clicks-len(ids))...)
 			if diff := cmp.Diff(all, ids); diff != "" {
 				t.Errorf("%s: received clicks (-want +got):\n%s", way, diff)
+			}
+		}
+	})
+}
+
+// TestMutations_KeepWhatSucceeded: beside a mutation that is forbidden, by each transport.
+func TestMutations_KeepWhatSucceeded(t *testing.T) {
+	t.Parallel()
+	const both = `mutation ($w: ID!) {
+		createLink(input: {workspaceId: $w, url: "https://example.com/", strategy: RANDOM}) { link { code } }
+		createApiKey(input: {workspaceId: $w, name: "k", scopes: [LINKS_READ]}) { secret } }`
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := startAll(t, b, 1)[0]
+		host, guest := s.tenant(t, "host"), s.tenant(t, "guest")
+		host.admit(t, guest, "EDITOR")
+		variables := map[string]any{"w": host.workspaceID}
+		for _, way := range []string{"request", "events", "socket"} {
+			var got clickEvent
+			if way == "request" {
+				a := must.Value(guest.run(both, variables))(t)
+				must.NoError(t, json.Unmarshal([]byte(a.body), &got))
+			} else {
+				got = must.Value(guest.client.listen(t, way, both, variables).next())(t)
+			}
+			if d := got.Data; d == nil || d.CreateLink == nil || d.CreateLink.Link.Code == "" || d.CreateAPIKey != nil ||
+				got.code() != "FORBIDDEN" || fmt.Sprint(got.Errors[0].Path) != "[createApiKey]" {
+				t.Errorf("%s: %+v", way, got)
 			}
 		}
 	})
