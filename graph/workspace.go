@@ -3,9 +3,6 @@ package graph
 import (
 	"cmp"
 	"context"
-	"slices"
-
-	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
@@ -200,16 +197,18 @@ func (r *workspaceResolver) Links(
 		return nil, err
 	}
 	loader.Of(ctx).Expect(p.Items)
-	connection := &gen.LinkConnection{Connection: gen.Connection[*link.Link]{Page: p}}
-	if slices.Contains(graphql.CollectAllFields(ctx), "totalCount") {
-		connection.TotalCount, err = r.countLinks(ctx, *m, filter)
-	}
-	return connection, err
+	p.Total = func(ctx context.Context) (int64, error) { return r.countLinks(ctx, *m, filter) }
+	return &gen.LinkConnection{Page: p}, nil
 }
 
 func (r *workspaceResolver) countLinks(
 	ctx context.Context, m workspace.Membership, filter *linklist.Filter,
 ) (int64, error) {
+	leave, err := enterList(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
 	if err := (*resolver)(r).chargeSize(ctx, m); err != nil {
 		return 0, err
 	}

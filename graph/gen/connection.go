@@ -1,6 +1,8 @@
 package gen
 
 import (
+	"context"
+
 	"github.com/linkforge/linkforge/internal/event/webhook"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linklist"
@@ -26,6 +28,9 @@ type (
 
 // Nodes are the objects.
 func (c *Connection[T]) Nodes() []T { return c.Items }
+
+// TotalCount is the number of objects on all pages.
+func (c *Connection[T]) TotalCount(ctx context.Context) (int64, error) { return c.Total(ctx) }
 
 // Edges are the objects with their cursors.
 func (c *Connection[T]) Edges() []Edge[T] {
@@ -63,6 +68,7 @@ type (
 	ImportRowEdge              = Edge[*importer.Row]
 	InvitationConnection       = Connection[*workspace.Invitation]
 	InvitationEdge             = Edge[*workspace.Invitation]
+	LinkConnection             = Connection[*link.Link]
 	LinkEdge                   = Edge[*link.Link]
 	LinkVersionConnection      = Connection[*link.Version]
 	LinkVersionEdge            = Edge[*link.Version]
@@ -85,13 +91,6 @@ type (
 	WorkspaceConnection        = Connection[workspace.Membership]
 	WorkspaceEdge              = Edge[workspace.Membership]
 )
-
-// LinkConnection is a page of links, and the number of links on all pages if it was selected.
-type LinkConnection struct {
-	Connection[*link.Link]
-
-	TotalCount int64
-}
 
 // EventConnection is a page of events, and the ID of the newest event; nil in the audit log.
 type EventConnection struct {

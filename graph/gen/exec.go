@@ -120,9 +120,10 @@ type ComplexityRoot struct {
 	}
 
 	ApiKeyConnection struct {
-		Edges    func(childComplexity int) int
-		Nodes    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	ApiKeyEdge struct {
@@ -356,9 +357,10 @@ type ComplexityRoot struct {
 	}
 
 	DomainConnection struct {
-		Edges    func(childComplexity int) int
-		Nodes    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	DomainEdge struct {
@@ -443,9 +445,10 @@ type ComplexityRoot struct {
 	}
 
 	FolderConnection struct {
-		Edges    func(childComplexity int) int
-		Nodes    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	FolderEdge struct {
@@ -522,9 +525,10 @@ type ComplexityRoot struct {
 	}
 
 	InvitationConnection struct {
-		Edges    func(childComplexity int) int
-		Nodes    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	InvitationEdge struct {
@@ -721,9 +725,10 @@ type ComplexityRoot struct {
 	}
 
 	MemberConnection struct {
-		Edges    func(childComplexity int) int
-		Nodes    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	MemberEdge struct {
@@ -1185,9 +1190,10 @@ type ComplexityRoot struct {
 	}
 
 	TagConnection struct {
-		Edges    func(childComplexity int) int
-		Nodes    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	TagEdge struct {
@@ -1415,9 +1421,10 @@ type ComplexityRoot struct {
 	}
 
 	WebhookConnection struct {
-		Edges    func(childComplexity int) int
-		Nodes    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	WebhookDelivery struct {
@@ -1746,7 +1753,7 @@ type WebhookDeliveryResolver interface {
 type WorkspaceResolver interface {
 	HitLimit(ctx context.Context, obj *workspace.Membership) (int64, error)
 	LinkQuota(ctx context.Context, obj *workspace.Membership) (*Quota, error)
-	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) (*LinkConnection, error)
+	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) (*Connection[*link.Link], error)
 	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter, tag *string, folderID *string) (*stats.Stats, error)
 	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) (*Connection[*Click], error)
 	UnmatchedRequests(ctx context.Context, obj *workspace.Membership, first *int) ([]*unmatched.Request, error)
@@ -1929,6 +1936,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApiKeyConnection.PageInfo(childComplexity), true
+	case "ApiKeyConnection.totalCount":
+		if e.ComplexityRoot.ApiKeyConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiKeyConnection.TotalCount(childComplexity), true
 
 	case "ApiKeyEdge.cursor":
 		if e.ComplexityRoot.ApiKeyEdge.Cursor == nil {
@@ -2750,6 +2763,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DomainConnection.PageInfo(childComplexity), true
+	case "DomainConnection.totalCount":
+		if e.ComplexityRoot.DomainConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DomainConnection.TotalCount(childComplexity), true
 
 	case "DomainEdge.cursor":
 		if e.ComplexityRoot.DomainEdge.Cursor == nil {
@@ -3068,6 +3087,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.FolderConnection.PageInfo(childComplexity), true
+	case "FolderConnection.totalCount":
+		if e.ComplexityRoot.FolderConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FolderConnection.TotalCount(childComplexity), true
 
 	case "FolderEdge.cursor":
 		if e.ComplexityRoot.FolderEdge.Cursor == nil {
@@ -3360,6 +3385,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.InvitationConnection.PageInfo(childComplexity), true
+	case "InvitationConnection.totalCount":
+		if e.ComplexityRoot.InvitationConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InvitationConnection.TotalCount(childComplexity), true
 
 	case "InvitationEdge.cursor":
 		if e.ComplexityRoot.InvitationEdge.Cursor == nil {
@@ -4239,6 +4270,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.MemberConnection.PageInfo(childComplexity), true
+	case "MemberConnection.totalCount":
+		if e.ComplexityRoot.MemberConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MemberConnection.TotalCount(childComplexity), true
 
 	case "MemberEdge.cursor":
 		if e.ComplexityRoot.MemberEdge.Cursor == nil {
@@ -6446,6 +6483,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.TagConnection.PageInfo(childComplexity), true
+	case "TagConnection.totalCount":
+		if e.ComplexityRoot.TagConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TagConnection.TotalCount(childComplexity), true
 
 	case "TagEdge.cursor":
 		if e.ComplexityRoot.TagEdge.Cursor == nil {
@@ -7297,6 +7340,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.WebhookConnection.PageInfo(childComplexity), true
+	case "WebhookConnection.totalCount":
+		if e.ComplexityRoot.WebhookConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookConnection.TotalCount(childComplexity), true
 
 	case "WebhookDelivery.attempts":
 		if e.ComplexityRoot.WebhookDelivery.Attempts == nil {
@@ -10400,6 +10449,8 @@ type TagConnection {
   nodes: [Tag!]!
   "The position of the page."
   pageInfo: PageInfo!
+  "The number on all pages."
+  totalCount: Int64! @cost(weight: 20)
 }
 
 "A tag in a page."
@@ -10430,6 +10481,8 @@ type MemberConnection {
   nodes: [Member!]!
   "Information about the page."
   pageInfo: PageInfo!
+  "The number on all pages."
+  totalCount: Int64! @cost(weight: 5)
 }
 
 "A member in a page."
@@ -10464,6 +10517,8 @@ type InvitationConnection {
   nodes: [Invitation!]!
   "Information about the page."
   pageInfo: PageInfo!
+  "The number on all pages."
+  totalCount: Int64! @cost(weight: 5)
 }
 
 "An invitation in a page."
@@ -10518,6 +10573,8 @@ type ApiKeyConnection {
   nodes: [ApiKey!]!
   "Information about the page."
   pageInfo: PageInfo!
+  "The number on all pages."
+  totalCount: Int64! @cost(weight: 5)
 }
 
 "An API key in a page."
@@ -10592,6 +10649,8 @@ type DomainConnection {
   nodes: [Domain!]!
   "Information about the page."
   pageInfo: PageInfo!
+  "The number on all pages."
+  totalCount: Int64! @cost(weight: 5)
 }
 
 "A domain in a page."
@@ -10958,6 +11017,8 @@ type WebhookConnection {
   nodes: [Webhook!]!
   "The position of the page."
   pageInfo: PageInfo!
+  "The number on all pages."
+  totalCount: Int64! @cost(weight: 5)
 }
 
 "A webhook in a page."
@@ -12123,6 +12184,8 @@ type FolderConnection {
   nodes: [Folder!]!
   "The position of the page."
   pageInfo: PageInfo!
+  "The number on all pages."
+  totalCount: Int64! @cost(weight: 5)
 }
 
 "A folder in a page."
@@ -13215,6 +13278,8 @@ func (ec *executionContext) childFields_ApiKeyConnection(ctx context.Context, fi
 		return ec.fieldContext_ApiKeyConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_ApiKeyConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_ApiKeyConnection_totalCount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ApiKeyConnection", field.Name)
 }
@@ -13687,6 +13752,8 @@ func (ec *executionContext) childFields_DomainConnection(ctx context.Context, fi
 		return ec.fieldContext_DomainConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_DomainConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_DomainConnection_totalCount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DomainConnection", field.Name)
 }
@@ -13861,6 +13928,8 @@ func (ec *executionContext) childFields_FolderConnection(ctx context.Context, fi
 		return ec.fieldContext_FolderConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_FolderConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_FolderConnection_totalCount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type FolderConnection", field.Name)
 }
@@ -13993,6 +14062,8 @@ func (ec *executionContext) childFields_InvitationConnection(ctx context.Context
 		return ec.fieldContext_InvitationConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_InvitationConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_InvitationConnection_totalCount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type InvitationConnection", field.Name)
 }
@@ -14391,6 +14462,8 @@ func (ec *executionContext) childFields_MemberConnection(ctx context.Context, fi
 		return ec.fieldContext_MemberConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_MemberConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_MemberConnection_totalCount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type MemberConnection", field.Name)
 }
@@ -15119,6 +15192,8 @@ func (ec *executionContext) childFields_TagConnection(ctx context.Context, field
 		return ec.fieldContext_TagConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_TagConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_TagConnection_totalCount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type TagConnection", field.Name)
 }
@@ -15579,6 +15654,8 @@ func (ec *executionContext) childFields_WebhookConnection(ctx context.Context, f
 		return ec.fieldContext_WebhookConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_WebhookConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_WebhookConnection_totalCount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type WebhookConnection", field.Name)
 }
@@ -18527,6 +18604,29 @@ func (ec *executionContext) fieldContext_ApiKeyConnection_pageInfo(_ context.Con
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _ApiKeyConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*apikey.Key]) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiKeyConnection_totalCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TotalCount(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiKeyConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiKeyConnection", field, true, false, "Int64")
 }
 
 func (ec *executionContext) _ApiKeyEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*apikey.Key]) (ret graphql.Marshaler) {
@@ -22073,6 +22173,29 @@ func (ec *executionContext) fieldContext_DomainConnection_pageInfo(_ context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _DomainConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*domain.Domain]) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DomainConnection_totalCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TotalCount(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DomainConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DomainConnection", field, true, false, "Int64")
+}
+
 func (ec *executionContext) _DomainEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*domain.Domain]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -23417,6 +23540,29 @@ func (ec *executionContext) fieldContext_FolderConnection_pageInfo(_ context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _FolderConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*folder.Folder]) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FolderConnection_totalCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TotalCount(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FolderConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FolderConnection", field, true, false, "Int64")
+}
+
 func (ec *executionContext) _FolderEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*folder.Folder]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -24638,6 +24784,29 @@ func (ec *executionContext) fieldContext_InvitationConnection_pageInfo(_ context
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _InvitationConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*workspace.Invitation]) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InvitationConnection_totalCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TotalCount(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InvitationConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InvitationConnection", field, true, false, "Int64")
 }
 
 func (ec *executionContext) _InvitationEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*workspace.Invitation]) (ret graphql.Marshaler) {
@@ -26127,7 +26296,7 @@ func (ec *executionContext) fieldContext_LinkCard_imageAlt(_ context.Context, fi
 	return graphql.NewScalarFieldContext("LinkCard", field, false, false, "String")
 }
 
-func (ec *executionContext) _LinkConnection_edges(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*link.Link]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -26159,7 +26328,7 @@ func (ec *executionContext) fieldContext_LinkConnection_edges(_ context.Context,
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*link.Link]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -26191,7 +26360,7 @@ func (ec *executionContext) fieldContext_LinkConnection_nodes(_ context.Context,
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*link.Link]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -26223,7 +26392,7 @@ func (ec *executionContext) fieldContext_LinkConnection_pageInfo(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*link.Link]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -26232,7 +26401,7 @@ func (ec *executionContext) _LinkConnection_totalCount(ctx context.Context, fiel
 			return ec.fieldContext_LinkConnection_totalCount(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.TotalCount, nil
+			return obj.TotalCount(ctx)
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
@@ -26243,7 +26412,7 @@ func (ec *executionContext) _LinkConnection_totalCount(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_LinkConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LinkConnection", field, false, false, "Int64")
+	return graphql.NewScalarFieldContext("LinkConnection", field, true, false, "Int64")
 }
 
 func (ec *executionContext) _LinkEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*link.Link]) (ret graphql.Marshaler) {
@@ -28318,6 +28487,29 @@ func (ec *executionContext) fieldContext_MemberConnection_pageInfo(_ context.Con
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _MemberConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*workspace.Member]) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemberConnection_totalCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TotalCount(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemberConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemberConnection", field, true, false, "Int64")
 }
 
 func (ec *executionContext) _MemberEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*workspace.Member]) (ret graphql.Marshaler) {
@@ -37394,6 +37586,29 @@ func (ec *executionContext) fieldContext_TagConnection_pageInfo(_ context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _TagConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*linklist.Tag]) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TagConnection_totalCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TotalCount(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TagConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TagConnection", field, true, false, "Int64")
+}
+
 func (ec *executionContext) _TagEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*linklist.Tag]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -40989,6 +41204,29 @@ func (ec *executionContext) fieldContext_WebhookConnection_pageInfo(_ context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _WebhookConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*webhook.Webhook]) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookConnection_totalCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TotalCount(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookConnection", field, true, false, "Int64")
+}
+
 func (ec *executionContext) _WebhookDelivery_id(ctx context.Context, field graphql.CollectedField, obj *webhook.Delivery) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -41764,8 +42002,8 @@ func (ec *executionContext) _Workspace_links(ctx context.Context, field graphql.
 			return ec.Resolvers.Workspace().Links(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["filter"].(*linklist.Filter), fc.Args["orderBy"].(*linklist.Order))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *LinkConnection) graphql.Marshaler {
-			return ec.marshalOLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*link.Link]) graphql.Marshaler {
+			return ec.marshalOLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
 		false,
@@ -50863,18 +51101,24 @@ func (ec *executionContext) _ApiKeyConnection(ctx context.Context, sel ast.Selec
 		case "edges":
 			out.Values[i] = ec._ApiKeyConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "nodes":
 			out.Values[i] = ec._ApiKeyConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pageInfo":
 			out.Values[i] = ec._ApiKeyConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "totalCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ApiKeyConnection_totalCount(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -52499,18 +52743,24 @@ func (ec *executionContext) _DomainConnection(ctx context.Context, sel ast.Selec
 		case "edges":
 			out.Values[i] = ec._DomainConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "nodes":
 			out.Values[i] = ec._DomainConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pageInfo":
 			out.Values[i] = ec._DomainConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "totalCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._DomainConnection_totalCount(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -53095,18 +53345,24 @@ func (ec *executionContext) _FolderConnection(ctx context.Context, sel ast.Selec
 		case "edges":
 			out.Values[i] = ec._FolderConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "nodes":
 			out.Values[i] = ec._FolderConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pageInfo":
 			out.Values[i] = ec._FolderConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "totalCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._FolderConnection_totalCount(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -53641,18 +53897,24 @@ func (ec *executionContext) _InvitationConnection(ctx context.Context, sel ast.S
 		case "edges":
 			out.Values[i] = ec._InvitationConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "nodes":
 			out.Values[i] = ec._InvitationConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pageInfo":
 			out.Values[i] = ec._InvitationConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "totalCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._InvitationConnection_totalCount(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -54107,7 +54369,7 @@ func (ec *executionContext) _LinkCard(ctx context.Context, sel ast.SelectionSet,
 
 var linkConnectionImplementors = []string{"LinkConnection"}
 
-func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.SelectionSet, obj *LinkConnection) graphql.Marshaler {
+func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*link.Link]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -54119,23 +54381,24 @@ func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.Selecti
 		case "edges":
 			out.Values[i] = ec._LinkConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "nodes":
 			out.Values[i] = ec._LinkConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pageInfo":
 			out.Values[i] = ec._LinkConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "totalCount":
-			out.Values[i] = ec._LinkConnection_totalCount(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._LinkConnection_totalCount(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -54921,18 +55184,24 @@ func (ec *executionContext) _MemberConnection(ctx context.Context, sel ast.Selec
 		case "edges":
 			out.Values[i] = ec._MemberConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "nodes":
 			out.Values[i] = ec._MemberConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pageInfo":
 			out.Values[i] = ec._MemberConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "totalCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._MemberConnection_totalCount(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -58193,18 +58462,24 @@ func (ec *executionContext) _TagConnection(ctx context.Context, sel ast.Selectio
 		case "edges":
 			out.Values[i] = ec._TagConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "nodes":
 			out.Values[i] = ec._TagConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pageInfo":
 			out.Values[i] = ec._TagConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "totalCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._TagConnection_totalCount(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -59771,18 +60046,24 @@ func (ec *executionContext) _WebhookConnection(ctx context.Context, sel ast.Sele
 		case "edges":
 			out.Values[i] = ec._WebhookConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "nodes":
 			out.Values[i] = ec._WebhookConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pageInfo":
 			out.Values[i] = ec._WebhookConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "totalCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._WebhookConnection_totalCount(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -64882,7 +65163,7 @@ func (ec *executionContext) unmarshalOLinkCardInput2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkConnection(ctx context.Context, sel ast.SelectionSet, v *LinkConnection) graphql.Marshaler {
+func (ec *executionContext) marshalOLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*link.Link]) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}

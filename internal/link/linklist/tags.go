@@ -3,6 +3,7 @@ package linklist
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/uptrace/bun"
@@ -47,6 +48,7 @@ func (s *Store) ListTags(
 	}
 	of := page.Cut(r, names)
 	p.HasNext, p.HasPrevious = of.HasNext, of.HasPrevious
+	p.Total = func(ctx context.Context) (int64, error) { return s.countTags(ctx, m, prefix) }
 	if p.Items, err = s.countTagged(ctx, m, of.Items); err != nil {
 		return p, fmt.Errorf("counting the links of tags: %w", err)
 	}
@@ -56,13 +58,28 @@ func (s *Store) ListTags(
 	return p, nil
 }
 
+// countTags counts what ListTags lists.
+func (s *Store) countTags(ctx context.Context, m workspace.Membership, prefix string) (int64, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := s.DB.Briefly(ctx)
+	defer cancel()
+	names, err := s.tagNames(ctx, m, validate.Fold(prefix), page.Request{Size: math.MaxInt - 1})
+	if err != nil {
+		return 0, fmt.Errorf("counting tags: %w", err)
+	}
+	return int64(len(names)), nil
+}
+
 // tagNames returns the names of a page and one more that begin with the folded prefix, in their
 // order. The databases fold ASCII only, so all names are read, each by one access to the primary
 // key.
 func (s *Store) tagNames(
 	ctx context.Context, m workspace.Membership, prefix string, r page.Request,
 ) (names []string, err error) {
-	limit := r.Size + 1
+	limit := min(r.Size+1, tagBatch)
 	if prefix != "" {
 		limit = tagBatch
 	}

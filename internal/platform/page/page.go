@@ -5,6 +5,7 @@ package page
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -91,6 +92,8 @@ type Page[T any] struct {
 	HasNext, HasPrevious bool
 	// End is the cursor after which the next page begins; empty if that is the last item's.
 	End string
+	// Total counts the items of all pages; nil for lists that are not counted.
+	Total func(context.Context) (int64, error)
 }
 
 // Map returns the page with each item replaced.
@@ -99,7 +102,9 @@ func Map[T, U any](p Page[T], replace func(T) U) Page[U] {
 	for i, item := range p.Items {
 		items[i] = replace(item)
 	}
-	return Page[U]{Items: items, Cursors: p.Cursors, HasNext: p.HasNext, HasPrevious: p.HasPrevious, End: p.End}
+	return Page[U]{
+		Items: items, Cursors: p.Cursors, HasNext: p.HasNext, HasPrevious: p.HasPrevious, End: p.End, Total: p.Total,
+	}
 }
 
 // Limit adds the bounds, order and limit of a request by ID to a query whose rows have their IDs in

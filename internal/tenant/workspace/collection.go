@@ -59,6 +59,7 @@ func (c Collection[T]) List(ctx context.Context, m Membership, r page.Request) (
 		return page.Page[*T]{}, fmt.Errorf("listing rows of a workspace: %w", err)
 	}
 	p := page.Cut(r, rows)
+	p.Total = func(ctx context.Context) (int64, error) { return c.count(ctx, m) }
 	c.giveTo(m, p.Items)
 	for _, row := range p.Items {
 		if c.Position != nil {
@@ -66,6 +67,18 @@ func (c Collection[T]) List(ctx context.Context, m Membership, r page.Request) (
 		}
 	}
 	return p, nil
+}
+
+func (c Collection[T]) count(ctx context.Context, m Membership) (int64, error) {
+	ctx, q, err := c.query(ctx, m, new([]*T))
+	if err != nil {
+		return 0, err
+	}
+	n, err := q.Count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("counting rows of a workspace: %w", err)
+	}
+	return int64(n), nil
 }
 
 // ByID returns the listed rows whose column has one of the values. Unknown values are missing from
