@@ -33,7 +33,8 @@ func TestTotalCount_IsOfWhatTheCallerSees(t *testing.T) {
 					}
 				}
 				r := w.ask(t, token, fmt.Sprintf(`query ($w: ID!) { workspace(by: {id: $w}) {
-					list: %s(first: 100) { totalCount nodes { typename: __typename } } } }`, f.Name), "w", w.ada.workspace.ID())
+					list: %s(first: 100) { totalCount nodes { typename: __typename } } } }`, f.Name),
+					"w", w.ada.workspace.ID())
 				must.NoError(t, json.Unmarshal(r.Data, &got))
 				if got.Workspace == nil || got.Workspace.List == nil {
 					if caller == "OWNER" {

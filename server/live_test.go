@@ -361,7 +361,8 @@ func TestMutations_KeepWhatSucceeded(t *testing.T) {
 			} else {
 				got = must.Value(guest.client.listen(t, way, both, variables).next())(t)
 			}
-			if d := got.Data; d == nil || d.CreateLink == nil || d.CreateLink.Link.Code == "" || d.CreateAPIKey != nil ||
+			d := got.Data
+			if d == nil || d.CreateLink == nil || d.CreateLink.Link.Code == "" || d.CreateAPIKey != nil ||
 				got.code() != "FORBIDDEN" || fmt.Sprint(got.Errors[0].Path) != "[createApiKey]" {
 				t.Errorf("%s: %+v", way, got)
 			}

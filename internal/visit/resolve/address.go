@@ -36,8 +36,8 @@ type Address struct {
 // PathAddress returns the address in a URL: /CODE or /SLUG/CODE at the hosts of the instance, /CODE
 // at others, and the path that follows. Slugs have any case. At the instance's root only a slash
 // follows a code, because its first segment would be a slug. What cannot be part of a code of a
-// workspace is removed from its end. It reports false for all other paths; at hosts of workspaces, which may have codes of
-// their own, only for those whose first segment is empty, "." or "..".
+// workspace is removed from its end. It reports false for all other paths; at hosts of workspaces,
+// which may have codes of their own, only for those whose first segment is empty, "." or "..".
 func PathAddress(u *url.URL, isInstance bool) (at Address, ok bool) {
 	sent := u.RawPath
 	if sent == "" {
