@@ -68,9 +68,10 @@ test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18,
 test-bench: ## vet and test the module of the benchmarks
 	cd bench && go vet ./... && go test -short ./...
 
-lint: ## gofmt, the width of lines, go vet, and shellcheck where there is one
+lint: ## gofmt, the width of lines, the schema beside that of the last release, go vet, and shellcheck where there is one
 	scripts/gofmt-check
 	scripts/columns-check
+	scripts/schema-diff
 	go vet ./...
 	@if command -v shellcheck >/dev/null; then scripts/shellcheck; else echo 'shellcheck is not installed: skipped'; fi
 
