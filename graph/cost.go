@@ -57,7 +57,10 @@ var seriesSize = map[stats.Interval]int{stats.Hour: 200, stats.Day: 30, stats.We
 
 // newSchema returns the executable schema with the costs of its fields.
 func newSchema(r gen.ResolverRoot) graphql.ExecutableSchema {
-	return limit.WithDeclaredCosts(gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()}))
+	schema := publicSchema(gen.NewExecutableSchema(gen.Config{}).Schema())
+	return limit.WithDeclaredCosts(gen.NewExecutableSchema(gen.Config{
+		Schema: schema, Resolvers: r, Complexity: costs(),
+	}))
 }
 
 // costs returns the cost of fields whose arguments add to the declared cost.

@@ -101,6 +101,7 @@ func TestIntrospection_IsOffByDefault(t *testing.T) {
 		`{ mee { id } }`:                      "Did you mean",
 		`{ node(i: "1") { id } }`:             "Did you mean",
 		`{ platformStats { totalLinks } s: __schema { queryType { name } } }`: "queryType",
+		`{ me { id } _service { sdl } }`:                                      "type Link",
 		`{ ...f } fragment f on Query { __schema { queryType { name } } }`:    "queryType",
 	} {
 		if got := closed.ask(t, "", query).Text; strings.Contains(got, hint) {

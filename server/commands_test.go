@@ -31,6 +31,9 @@ func TestSchemaCommand_PrintsSchema(t *testing.T) {
 	if _, err := gqlparser.LoadSchema(&ast.Source{Input: out}); err != nil {
 		t.Errorf("the schema does not parse: %v", err)
 	}
+	if out := succeed(t, nil, "schema", "--subgraph"); out != readFile(t, "../graph/gen/subgraph.graphql") {
+		t.Errorf("%d bytes are not those of the subgraph", len(out))
+	}
 }
 
 func TestHealthcheckCommand_ReportsReadiness(t *testing.T) {

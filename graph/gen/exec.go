@@ -5,6 +5,7 @@ package gen
 import (
 	"bytes"
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/introspection"
+	"github.com/99designs/gqlgen/plugin/federation/fedruntime"
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
@@ -57,6 +59,7 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 type ResolverRoot interface {
 	ApiKey() ApiKeyResolver
 	Click() ClickResolver
+	Entity() EntityResolver
 	Event() EventResolver
 	Folder() FolderResolver
 	ImportHost() ImportHostResolver
@@ -373,6 +376,25 @@ type ComplexityRoot struct {
 		ExpiresAt func(childComplexity int) int
 		Secret    func(childComplexity int) int
 		URI       func(childComplexity int) int
+	}
+
+	Entity struct {
+		FindManyAPIKeyByIDs          func(childComplexity int, reps []*APIKeyByIDsInput) int
+		FindManyClickByIDs           func(childComplexity int, reps []*ClickByIDsInput) int
+		FindManyDomainByIDs          func(childComplexity int, reps []*DomainByIDsInput) int
+		FindManyEventByIDs           func(childComplexity int, reps []*EventByIDsInput) int
+		FindManyFolderByIDs          func(childComplexity int, reps []*FolderByIDsInput) int
+		FindManyInvitationByIDs      func(childComplexity int, reps []*InvitationByIDsInput) int
+		FindManyLinkByIDs            func(childComplexity int, reps []*LinkByIDsInput) int
+		FindManyMemberByIDs          func(childComplexity int, reps []*MemberByIDsInput) int
+		FindManyScheduledChangeByIDs func(childComplexity int, reps []*ScheduledChangeByIDsInput) int
+		FindManySessionByIDs         func(childComplexity int, reps []*SessionByIDsInput) int
+		FindManyTaskByIDs            func(childComplexity int, reps []*TaskByIDsInput) int
+		FindManyUserByIDs            func(childComplexity int, reps []*UserByIDsInput) int
+		FindManyUtmTemplateByIDs     func(childComplexity int, reps []*UtmTemplateByIDsInput) int
+		FindManyWebhookByIDs         func(childComplexity int, reps []*WebhookByIDsInput) int
+		FindManyWebhookDeliveryByIDs func(childComplexity int, reps []*WebhookDeliveryByIDsInput) int
+		FindManyWorkspaceByIDs       func(childComplexity int, reps []*WorkspaceByIDsInput) int
 	}
 
 	Event struct {
@@ -885,17 +907,19 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		ExplainRedirect func(childComplexity int, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) int
-		Link            func(childComplexity int, by LinkBy) int
-		LoginOptions    func(childComplexity int) int
-		Me              func(childComplexity int) int
-		Node            func(childComplexity int, id string) int
-		Nodes           func(childComplexity int, ids []string) int
-		PlatformStats   func(childComplexity int) int
-		PreviewCode     func(childComplexity int, workspaceID string, url string) int
-		RateLimit       func(childComplexity int) int
-		ResolvedAt      func(childComplexity int, shortURL string, at time.Time) int
-		Workspace       func(childComplexity int, by WorkspaceBy) int
+		ExplainRedirect    func(childComplexity int, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) int
+		Link               func(childComplexity int, by LinkBy) int
+		LoginOptions       func(childComplexity int) int
+		Me                 func(childComplexity int) int
+		Node               func(childComplexity int, id string) int
+		Nodes              func(childComplexity int, ids []string) int
+		PlatformStats      func(childComplexity int) int
+		PreviewCode        func(childComplexity int, workspaceID string, url string) int
+		RateLimit          func(childComplexity int) int
+		ResolvedAt         func(childComplexity int, shortURL string, at time.Time) int
+		Workspace          func(childComplexity int, by WorkspaceBy) int
+		__resolve__service func(childComplexity int) int
+		__resolve_entities func(childComplexity int, representations []map[string]any) int
 	}
 
 	QueryCondition struct {
@@ -1518,6 +1542,10 @@ type ComplexityRoot struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
 	}
+
+	_Service struct {
+		SDL func(childComplexity int) int
+	}
 }
 
 // endregion ***************************** api!.gotpl *****************************
@@ -1530,6 +1558,24 @@ type ApiKeyResolver interface {
 }
 type ClickResolver interface {
 	Link(ctx context.Context, obj *Click) (*link.Link, error)
+}
+type EntityResolver interface {
+	FindManyAPIKeyByIDs(ctx context.Context, reps []*APIKeyByIDsInput) ([]*apikey.Key, error)
+	FindManyClickByIDs(ctx context.Context, reps []*ClickByIDsInput) ([]*Click, error)
+	FindManyDomainByIDs(ctx context.Context, reps []*DomainByIDsInput) ([]*domain.Domain, error)
+	FindManyEventByIDs(ctx context.Context, reps []*EventByIDsInput) ([]*workspace.LoggedEvent, error)
+	FindManyFolderByIDs(ctx context.Context, reps []*FolderByIDsInput) ([]*folder.Folder, error)
+	FindManyInvitationByIDs(ctx context.Context, reps []*InvitationByIDsInput) ([]*workspace.Invitation, error)
+	FindManyLinkByIDs(ctx context.Context, reps []*LinkByIDsInput) ([]*link.Link, error)
+	FindManyMemberByIDs(ctx context.Context, reps []*MemberByIDsInput) ([]*workspace.Member, error)
+	FindManyScheduledChangeByIDs(ctx context.Context, reps []*ScheduledChangeByIDsInput) ([]*link.ScheduledChange, error)
+	FindManySessionByIDs(ctx context.Context, reps []*SessionByIDsInput) ([]*account.Session, error)
+	FindManyTaskByIDs(ctx context.Context, reps []*TaskByIDsInput) ([]*task.Task, error)
+	FindManyUserByIDs(ctx context.Context, reps []*UserByIDsInput) ([]*account.Account, error)
+	FindManyUtmTemplateByIDs(ctx context.Context, reps []*UtmTemplateByIDsInput) ([]*folder.Template, error)
+	FindManyWebhookByIDs(ctx context.Context, reps []*WebhookByIDsInput) ([]*webhook.Webhook, error)
+	FindManyWebhookDeliveryByIDs(ctx context.Context, reps []*WebhookDeliveryByIDsInput) ([]*webhook.Delivery, error)
+	FindManyWorkspaceByIDs(ctx context.Context, reps []*WorkspaceByIDsInput) ([]*workspace.Membership, error)
 }
 type EventResolver interface {
 	ActorID(ctx context.Context, obj *workspace.LoggedEvent) (*string, error)
@@ -2807,6 +2853,183 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.EnrollTotpPayload.URI(childComplexity), true
+
+	case "Entity.findManyApiKeyByIDs":
+		if e.ComplexityRoot.Entity.FindManyAPIKeyByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyApiKeyByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyAPIKeyByIDs(childComplexity, args["reps"].([]*APIKeyByIDsInput)), true
+	case "Entity.findManyClickByIDs":
+		if e.ComplexityRoot.Entity.FindManyClickByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyClickByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyClickByIDs(childComplexity, args["reps"].([]*ClickByIDsInput)), true
+	case "Entity.findManyDomainByIDs":
+		if e.ComplexityRoot.Entity.FindManyDomainByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyDomainByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyDomainByIDs(childComplexity, args["reps"].([]*DomainByIDsInput)), true
+	case "Entity.findManyEventByIDs":
+		if e.ComplexityRoot.Entity.FindManyEventByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyEventByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyEventByIDs(childComplexity, args["reps"].([]*EventByIDsInput)), true
+	case "Entity.findManyFolderByIDs":
+		if e.ComplexityRoot.Entity.FindManyFolderByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyFolderByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyFolderByIDs(childComplexity, args["reps"].([]*FolderByIDsInput)), true
+	case "Entity.findManyInvitationByIDs":
+		if e.ComplexityRoot.Entity.FindManyInvitationByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyInvitationByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyInvitationByIDs(childComplexity, args["reps"].([]*InvitationByIDsInput)), true
+	case "Entity.findManyLinkByIDs":
+		if e.ComplexityRoot.Entity.FindManyLinkByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyLinkByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyLinkByIDs(childComplexity, args["reps"].([]*LinkByIDsInput)), true
+	case "Entity.findManyMemberByIDs":
+		if e.ComplexityRoot.Entity.FindManyMemberByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyMemberByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyMemberByIDs(childComplexity, args["reps"].([]*MemberByIDsInput)), true
+	case "Entity.findManyScheduledChangeByIDs":
+		if e.ComplexityRoot.Entity.FindManyScheduledChangeByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyScheduledChangeByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyScheduledChangeByIDs(childComplexity, args["reps"].([]*ScheduledChangeByIDsInput)), true
+	case "Entity.findManySessionByIDs":
+		if e.ComplexityRoot.Entity.FindManySessionByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManySessionByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManySessionByIDs(childComplexity, args["reps"].([]*SessionByIDsInput)), true
+	case "Entity.findManyTaskByIDs":
+		if e.ComplexityRoot.Entity.FindManyTaskByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyTaskByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyTaskByIDs(childComplexity, args["reps"].([]*TaskByIDsInput)), true
+	case "Entity.findManyUserByIDs":
+		if e.ComplexityRoot.Entity.FindManyUserByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyUserByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyUserByIDs(childComplexity, args["reps"].([]*UserByIDsInput)), true
+	case "Entity.findManyUtmTemplateByIDs":
+		if e.ComplexityRoot.Entity.FindManyUtmTemplateByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyUtmTemplateByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyUtmTemplateByIDs(childComplexity, args["reps"].([]*UtmTemplateByIDsInput)), true
+	case "Entity.findManyWebhookByIDs":
+		if e.ComplexityRoot.Entity.FindManyWebhookByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyWebhookByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyWebhookByIDs(childComplexity, args["reps"].([]*WebhookByIDsInput)), true
+	case "Entity.findManyWebhookDeliveryByIDs":
+		if e.ComplexityRoot.Entity.FindManyWebhookDeliveryByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyWebhookDeliveryByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyWebhookDeliveryByIDs(childComplexity, args["reps"].([]*WebhookDeliveryByIDsInput)), true
+	case "Entity.findManyWorkspaceByIDs":
+		if e.ComplexityRoot.Entity.FindManyWorkspaceByIDs == nil {
+			break
+		}
+
+		args, err := ec.field_Entity_findManyWorkspaceByIDs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Entity.FindManyWorkspaceByIDs(childComplexity, args["reps"].([]*WorkspaceByIDsInput)), true
 
 	case "Event.type":
 		if e.ComplexityRoot.Event.Action == nil {
@@ -5446,6 +5669,23 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Workspace(childComplexity, args["by"].(WorkspaceBy)), true
+	case "Query._service":
+		if e.ComplexityRoot.Query.__resolve__service == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.__resolve__service(childComplexity), true
+	case "Query._entities":
+		if e.ComplexityRoot.Query.__resolve_entities == nil {
+			break
+		}
+
+		args, err := ec.field_Query__entities_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.__resolve_entities(childComplexity, args["representations"].([]map[string]any)), true
 
 	case "QueryCondition.name":
 		if e.ComplexityRoot.QueryCondition.Name == nil {
@@ -7821,6 +8061,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.WorkspaceEdge.Node(childComplexity), true
 
+	case "_Service.sdl":
+		if e.ComplexityRoot._Service.SDL == nil {
+			break
+		}
+
+		return e.ComplexityRoot._Service.SDL(childComplexity), true
+
 	}
 	return 0, false
 }
@@ -7832,6 +8079,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		return graphql.NewInputUnmarshalerIndex(
 			graphql.NewInputUnmarshaler("AcceptInvitationInput", ec.unmarshalInputAcceptInvitationInput),
 			graphql.NewInputUnmarshaler("AddDomainInput", ec.unmarshalInputAddDomainInput),
+			graphql.NewInputUnmarshaler("ApiKeyByIDsInput", ec.unmarshalInputApiKeyByIDsInput),
 			graphql.NewInputUnmarshaler("ApplyImportInput", ec.unmarshalInputApplyImportInput),
 			graphql.NewInputUnmarshaler("CancelLinkChangeInput", ec.unmarshalInputCancelLinkChangeInput),
 			graphql.NewInputUnmarshaler("CancelTaskInput", ec.unmarshalInputCancelTaskInput),
@@ -7839,6 +8087,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("CheckLinkInput", ec.unmarshalInputCheckLinkInput),
 			graphql.NewInputUnmarshaler("CheckParityInput", ec.unmarshalInputCheckParityInput),
 			graphql.NewInputUnmarshaler("ClaimLinksInput", ec.unmarshalInputClaimLinksInput),
+			graphql.NewInputUnmarshaler("ClickByIDsInput", ec.unmarshalInputClickByIDsInput),
 			graphql.NewInputUnmarshaler("ClickFilter", ec.unmarshalInputClickFilter),
 			graphql.NewInputUnmarshaler("CodeLinkBy", ec.unmarshalInputCodeLinkBy),
 			graphql.NewInputUnmarshaler("CompleteLoginInput", ec.unmarshalInputCompleteLoginInput),
@@ -7859,17 +8108,22 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("DeleteUtmTemplateInput", ec.unmarshalInputDeleteUtmTemplateInput),
 			graphql.NewInputUnmarshaler("DeleteWebhookInput", ec.unmarshalInputDeleteWebhookInput),
 			graphql.NewInputUnmarshaler("DeleteWorkspaceInput", ec.unmarshalInputDeleteWorkspaceInput),
+			graphql.NewInputUnmarshaler("DomainByIDsInput", ec.unmarshalInputDomainByIDsInput),
 			graphql.NewInputUnmarshaler("EnrollTotpInput", ec.unmarshalInputEnrollTotpInput),
+			graphql.NewInputUnmarshaler("EventByIDsInput", ec.unmarshalInputEventByIDsInput),
 			graphql.NewInputUnmarshaler("EventFilter", ec.unmarshalInputEventFilter),
 			graphql.NewInputUnmarshaler("ExportClicksInput", ec.unmarshalInputExportClicksInput),
 			graphql.NewInputUnmarshaler("ExportMyDataInput", ec.unmarshalInputExportMyDataInput),
 			graphql.NewInputUnmarshaler("ExportWorkspaceInput", ec.unmarshalInputExportWorkspaceInput),
 			graphql.NewInputUnmarshaler("ExternalLinkBy", ec.unmarshalInputExternalLinkBy),
 			graphql.NewInputUnmarshaler("FinishSsoInput", ec.unmarshalInputFinishSsoInput),
+			graphql.NewInputUnmarshaler("FolderByIDsInput", ec.unmarshalInputFolderByIDsInput),
 			graphql.NewInputUnmarshaler("ImportApiInput", ec.unmarshalInputImportApiInput),
 			graphql.NewInputUnmarshaler("ImportHostInput", ec.unmarshalInputImportHostInput),
+			graphql.NewInputUnmarshaler("InvitationByIDsInput", ec.unmarshalInputInvitationByIDsInput),
 			graphql.NewInputUnmarshaler("InviteMemberInput", ec.unmarshalInputInviteMemberInput),
 			graphql.NewInputUnmarshaler("LinkBy", ec.unmarshalInputLinkBy),
+			graphql.NewInputUnmarshaler("LinkByIDsInput", ec.unmarshalInputLinkByIDsInput),
 			graphql.NewInputUnmarshaler("LinkCardInput", ec.unmarshalInputLinkCardInput),
 			graphql.NewInputUnmarshaler("LinkChangeInput", ec.unmarshalInputLinkChangeInput),
 			graphql.NewInputUnmarshaler("LinkFilter", ec.unmarshalInputLinkFilter),
@@ -7879,6 +8133,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("LoginInput", ec.unmarshalInputLoginInput),
 			graphql.NewInputUnmarshaler("LogoutEverywhereInput", ec.unmarshalInputLogoutEverywhereInput),
 			graphql.NewInputUnmarshaler("LogoutInput", ec.unmarshalInputLogoutInput),
+			graphql.NewInputUnmarshaler("MemberByIDsInput", ec.unmarshalInputMemberByIDsInput),
 			graphql.NewInputUnmarshaler("MetadataInput", ec.unmarshalInputMetadataInput),
 			graphql.NewInputUnmarshaler("NewLinkInput", ec.unmarshalInputNewLinkInput),
 			graphql.NewInputUnmarshaler("PeriodInput", ec.unmarshalInputPeriodInput),
@@ -7911,7 +8166,10 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RoutingTargetInput", ec.unmarshalInputRoutingTargetInput),
 			graphql.NewInputUnmarshaler("RoutingTestInput", ec.unmarshalInputRoutingTestInput),
 			graphql.NewInputUnmarshaler("ScheduleLinkChangeInput", ec.unmarshalInputScheduleLinkChangeInput),
+			graphql.NewInputUnmarshaler("ScheduledChangeByIDsInput", ec.unmarshalInputScheduledChangeByIDsInput),
+			graphql.NewInputUnmarshaler("SessionByIDsInput", ec.unmarshalInputSessionByIDsInput),
 			graphql.NewInputUnmarshaler("StartSsoInput", ec.unmarshalInputStartSsoInput),
+			graphql.NewInputUnmarshaler("TaskByIDsInput", ec.unmarshalInputTaskByIDsInput),
 			graphql.NewInputUnmarshaler("TaskFilter", ec.unmarshalInputTaskFilter),
 			graphql.NewInputUnmarshaler("TestWebhookInput", ec.unmarshalInputTestWebhookInput),
 			graphql.NewInputUnmarshaler("TimeBounds", ec.unmarshalInputTimeBounds),
@@ -7928,13 +8186,18 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("UpdateWorkspaceInput", ec.unmarshalInputUpdateWorkspaceInput),
 			graphql.NewInputUnmarshaler("UpsertLinkInput", ec.unmarshalInputUpsertLinkInput),
 			graphql.NewInputUnmarshaler("UpsertLinksInput", ec.unmarshalInputUpsertLinksInput),
+			graphql.NewInputUnmarshaler("UserByIDsInput", ec.unmarshalInputUserByIDsInput),
 			graphql.NewInputUnmarshaler("UtmInput", ec.unmarshalInputUtmInput),
+			graphql.NewInputUnmarshaler("UtmTemplateByIDsInput", ec.unmarshalInputUtmTemplateByIDsInput),
 			graphql.NewInputUnmarshaler("VerifyDomainInput", ec.unmarshalInputVerifyDomainInput),
 			graphql.NewInputUnmarshaler("VerifyEmailInput", ec.unmarshalInputVerifyEmailInput),
 			graphql.NewInputUnmarshaler("VisitConditionInput", ec.unmarshalInputVisitConditionInput),
 			graphql.NewInputUnmarshaler("VisitSampleInput", ec.unmarshalInputVisitSampleInput),
+			graphql.NewInputUnmarshaler("WebhookByIDsInput", ec.unmarshalInputWebhookByIDsInput),
+			graphql.NewInputUnmarshaler("WebhookDeliveryByIDsInput", ec.unmarshalInputWebhookDeliveryByIDsInput),
 			graphql.NewInputUnmarshaler("WeeklyScheduleInput", ec.unmarshalInputWeeklyScheduleInput),
 			graphql.NewInputUnmarshaler("WorkspaceBy", ec.unmarshalInputWorkspaceBy),
+			graphql.NewInputUnmarshaler("WorkspaceByIDsInput", ec.unmarshalInputWorkspaceByIDsInput),
 		)
 	}
 	first := true
@@ -8027,5184 +8290,168 @@ func newExecutionContext(
 	}
 }
 
+//go:embed "subgraph.graphql"
+var sourcesFS embed.FS
+
+func sourceData(filename string) string {
+	data, err := sourcesFS.ReadFile(filename)
+	if err != nil {
+		panic(fmt.Sprintf("codegen problem: %s not available", filename))
+	}
+	return string(data)
+}
+
 var sources = []*ast.Source{
-	{Name: "../../schema.graphql", Input: `"An instant in RFC 3339 format. Responses are in UTC, with up to six fractional digits of a second."
-scalar Time @specifiedBy(url: "https://www.rfc-editor.org/rfc/rfc3339")
+	{Name: "subgraph.graphql", Input: sourceData("subgraph.graphql"), BuiltIn: false},
+	{Name: "../../federation/directives.graphql", Input: `
+	directive @authenticated on FIELD_DEFINITION | OBJECT | INTERFACE | SCALAR | ENUM
+	directive @composeDirective(name: String!) repeatable on SCHEMA
+	directive @extends on OBJECT | INTERFACE
+	directive @external on OBJECT | FIELD_DEFINITION
+	directive @key(fields: FieldSet!, resolvable: Boolean = true) repeatable on OBJECT | INTERFACE
+	directive @inaccessible on
+	  | ARGUMENT_DEFINITION
+	  | ENUM
+	  | ENUM_VALUE
+	  | FIELD_DEFINITION
+	  | INPUT_FIELD_DEFINITION
+	  | INPUT_OBJECT
+	  | INTERFACE
+	  | OBJECT
+	  | SCALAR
+	  | UNION
+	directive @interfaceObject on OBJECT
+	directive @link(import: [String!], url: String!) repeatable on SCHEMA
+	directive @override(from: String!, label: String) on FIELD_DEFINITION
+	directive @policy(policies: [[federation__Policy!]!]!) on
+	  | FIELD_DEFINITION
+	  | OBJECT
+	  | INTERFACE
+	  | SCALAR
+	  | ENUM
+	directive @provides(fields: FieldSet!) on FIELD_DEFINITION
+	directive @requires(fields: FieldSet!) on FIELD_DEFINITION
+	directive @requiresScopes(scopes: [[federation__Scope!]!]!) on
+	  | FIELD_DEFINITION
+	  | OBJECT
+	  | INTERFACE
+	  | SCALAR
+	  | ENUM
+	directive @shareable repeatable on FIELD_DEFINITION | OBJECT
+	directive @computedRequires on FIELD_DEFINITION
+	directive @tag(name: String!) repeatable on
+	  | ARGUMENT_DEFINITION
+	  | ENUM
+	  | ENUM_VALUE
+	  | FIELD_DEFINITION
+	  | INPUT_FIELD_DEFINITION
+	  | INPUT_OBJECT
+	  | INTERFACE
+	  | OBJECT
+	  | SCALAR
+	  | UNION
+	scalar _Any
+	scalar FieldSet
+	scalar federation__Policy
+	scalar federation__Scope
+`, BuiltIn: true},
+	{Name: "../../federation/entity.graphql", Input: `
+# a union of all types that use the @key directive
+union _Entity = ApiKey | Click | Domain | Event | Folder | Invitation | Link | Member | ScheduledChange | Session | Task | User | UtmTemplate | Webhook | WebhookDelivery | Workspace
 
-"An absolute http or https URL."
-scalar URL @specifiedBy(url: "https://www.rfc-editor.org/rfc/rfc3986")
-
-"An e-mail address. It is case-insensitive."
-scalar EmailAddress @specifiedBy(url: "https://www.rfc-editor.org/rfc/rfc5321")
-
-"A 64-bit signed integer, encoded as a JSON number. Used for counts, which may exceed the range of Int."
-scalar Int64
-
-"The points that a field costs beside those of its selection. Content of arguments, such as a routing or long texts, may add to them."
-directive @cost(
-  "The points of the field itself. A mutation without this directive costs 10."
-  weight: Int! = 1
-  "The points of the selection, of each item, that are not charged. What remains is at least 1."
-  free: Int! = 0
-) on FIELD_DEFINITION
-
-"Multiplies the points of a field's selection by the number of its items."
-directive @listSize(
-  "The number of items without a slicing argument."
-  assumedSize: Int! = 20
-  "The arguments that set the number of items, as a number or as a list. The first that has a value counts."
-  slicingArguments: [String!]! = ["first"]
-) on FIELD_DEFINITION
-
-"An object with a globally unique id."
-interface Node {
-  "The global id. Its prefix names the type, see Query.node."
-  id: ID!
-}
-
-"An error that the caller can fix by changing the input. Nothing was changed."
-type UserError {
-  "The problem and its remedy, as a sentence for users."
-  message: String!
-  "The kind of error, for programs."
-  code: ErrorCode!
-  "The path of the invalid argument within the mutation's input, outermost first; null if there is no single one."
-  field: [String!]
-}
-
-"Kinds of user errors."
-enum ErrorCode {
-  "An argument is malformed or out of range."
-  INVALID_INPUT
-  "The URL cannot be shortened."
-  INVALID_URL
-  """
-  The destination is refused: it redirects back to this service (its public URL, another of its hosts, a verified domain,
-  or a loopback address on one of its ports), its host is blocked, or the operator has disabled its link.
-  """
-  UNSAFE_URL
-  "The object does not exist, or the caller may not see it."
-  NOT_FOUND
-  "The code is in use for another URL."
-  CODE_TAKEN
-  "The code is a word that the server reserves."
-  CODE_RESERVED
-  "Another link of the workspace has this external id."
-  EXTERNAL_ID_TAKEN
-  """
-  All ten candidate codes of the URL are taken or, in rare cases, all random codes that were tried. Choose a customCode or
-  another strategy.
-  """
-  CODE_EXHAUSTED
-  "The slug belongs to another workspace, or is reserved."
-  SLUG_TAKEN
-  "An account with this e-mail address exists."
-  EMAIL_TAKEN
-  "The e-mail address or the password is wrong."
-  BAD_CREDENTIALS
-  "The workspace, account or link has as many objects as it may have, or its monthly quota is used up."
-  QUOTA_EXCEEDED
-  "The value cannot be changed."
-  IMMUTABLE
-  "Another change or failure interfered."
-  CONFLICT
-  "The idempotency key was used with another input within the last 24 hours."
-  IDEMPOTENCY_CONFLICT
-  "The requested object has expired."
-  EXPIRED
-  "The workspace would have no owner."
-  LAST_OWNER
-  "The user is already a member."
-  ALREADY_MEMBER
-  "Another workspace has verified the domain."
-  DOMAIN_TAKEN
-  "Only of a task: who started it may not do that any more."
-  FORBIDDEN
-  "Only of a task: it failed many times in a row for reasons within the server."
-  UNAVAILABLE
-}
-
-"Information about a page of a connection."
-type PageInfo {
-  "Whether there are items after this page."
-  hasNextPage: Boolean!
-  "Whether there are items before this page."
-  hasPreviousPage: Boolean!
-  "The cursor of the page's first item; null when the page is empty."
-  startCursor: String
-  "The cursor of the page's last item; null when the page is empty."
-  endCursor: String
-}
-
-"Queries. Top-level errors have extensions.code: UNAUTHENTICATED, FORBIDDEN, BAD_REQUEST, INVALID_INPUT, INTERNAL and others."
-type Query {
-  "The logged-in user; null for anonymous callers and for API keys."
-  me: User
-  "What log-in pages need to know of this instance. Public."
-  loginOptions: LoginOptions!
-  """
-  Fetches an object by its global id. Null if it does not exist, or if the caller may not read it. Callers may read the objects that
-  they can list with their role or scopes, and users their own account and sessions. The prefix of an id names the type: clk_ for
-  Click, dlv_ for WebhookDelivery, dom_ for Domain, evt_ for Event, fld_ for Folder, inv_ for Invitation, key_ for ApiKey, lnk_ for Link, mem_ for
-  Member, sch_ for ScheduledChange, ses_ for Session, tsk_ for Task, usr_ for User, utm_ for UtmTemplate, whk_ for Webhook, ws_ for
-  Workspace.
-  Ids of rules and targets are local to their link.
-  """
-  node(
-    "The global id of any type that implements Node."
-    id: ID!
-  ): Node @cost(weight: 4)
-  """
-  Fetches up to 100 objects by global id, in the order of the ids, with null for each that node returns null for. Fails with
-  INVALID_INPUT for no ids, and for more than 100.
-  """
-  nodes(
-    "1 to 100 global ids of any types, which may repeat."
-    ids: [ID!]!
-  ): [Node]! @cost(weight: 4) @listSize(slicingArguments: ["ids"])
-  "A workspace that the caller is a member of; null for any other."
-  workspace(
-    "The key."
-    by: WorkspaceBy!
-  ): Workspace
-  "A link of a workspace that the caller is a member of, also a deleted one; null for any other."
-  link(
-    "The key."
-    by: LinkBy!
-  ): Link @cost(weight: 4)
-  """
-  The canonical form of a URL and the codes of a DETERMINISTIC link to it. Creates nothing. Fails with
-  INVALID_URL, UNSAFE_URL, or NOT_FOUND for a workspace that the caller is not a member of.
-  """
-  previewCode(
-    "The workspace, which is part of the code."
-    workspaceId: ID!
-    "The URL in any spelling: http or https, at most 8,192 bytes."
-    url: String!
-  ): CodePreview! @cost(weight: 10)
-  "Statistics of the whole instance, for all callers. Each node computes them at most every 30 seconds, so they can be 30 seconds old."
-  platformStats: PlatformStats!
-  """
-  The caller's cost budget per minute: of a user, an API key or, for anonymous callers, an address. Every field costs 1, a mutation 10,
-  some cost more, and pages and batches multiply the cost of their items. This field costs as much as any other.
-  """
-  rateLimit: RateLimit!
-  """
-  The answer of a link to a visit, and the reason. Scheduled changes that are due by the visit have taken effect. Consumes nothing.
-  Needs LINKS_READ; null for a link that the caller may not read. Fails with INVALID_INPUT.
-  """
-  explainRedirect(
-    "The link."
-    by: LinkBy!
-    "The visit. Default: a visit now, of a browser without a name."
-    visit: VisitSampleInput
-    "Changes to try without saving them, as in updateLink. Fails like updateLink."
-    routing: LinkRoutingInput
-  ): RedirectExplanation @cost(weight: 25)
-  """
-  The version of the link that answered at a short URL at an instant, if the link is in a workspace of the caller now.
-  Null otherwise, and before the workspace had the slug or domain. Needs LINKS_READ. Fails with EXPIRED for a version that was
-  dropped.
-  """
-  resolvedAt(
-    "The short URL, in any form that answered then."
-    shortUrl: String!
-    "The instant, not in the future."
-    at: Time!
-  ): LinkVersion @cost(weight: 10)
-}
-
-"What log-in pages need to know of an instance."
-type LoginOptions {
-  "Whether accounts can log in with a password."
-  password: Boolean!
-  "Who may register."
-  registration: Registration!
-  "Whether passkeys are available. No server has them yet."
-  passkeys: Boolean!
-  "Name of the instance's identity provider; null: none."
-  ssoName: String
-}
-
-"Who may register an account. The operator creates accounts with each of them."
-enum Registration {
-  "All callers."
-  OPEN
-  "Callers who have the token of an invitation."
-  INVITED
-  "No caller."
-  CLOSED
-}
-
-"Selects a workspace by one of two keys."
-input WorkspaceBy @oneOf {
-  "Its id."
-  id: ID
-  "Its slug."
-  slug: String
-}
-
-"Selects a link by one of four keys."
-input LinkBy @oneOf {
-  "Its id."
-  id: ID
-  "Its short URL, in any form that redirects, also without its scheme, or with the plus sign of its stats page."
-  shortUrl: String
-  "Its workspace and external id."
-  external: ExternalLinkBy
-  "Its workspace and code."
-  code: CodeLinkBy
-}
-
-"Names a link by the caller's own id."
-input ExternalLinkBy {
-  "The workspace."
-  workspaceId: ID!
-  "The caller's own id."
-  externalId: String!
-}
-
-"Names a link by its code."
-input CodeLinkBy {
-  "The workspace."
-  workspaceId: ID!
-  "The code."
-  code: String!
-  "The id of a domain with codes of its own. Default: the codes of the workspace."
-  domainId: ID
-}
-
-"""
-Mutations. User errors are in the payload's errors. Nothing is changed then, and the object is null.
-
-Names, titles, notes, tags and other text for display are stored without surrounding white space and without invisible
-characters (zero-width spaces, soft hyphens, fillers, direction marks). Joiners and variation selectors that change how
-their neighbors look are retained. Text with control characters is refused: INVALID_INPUT. Text that is compared is stored
-in Unicode's normalization form C.
-"""
-type Mutation {
-  # Accounts
-  """
-  Creates an account and logs it in, as far as loginOptions.registration permits: FORBIDDEN. Where the server sends e-mail, the
-  account reads, and changes nothing in workspaces and creates none before verifyEmail: FORBIDDEN. Errors: INVALID_INPUT,
-  EMAIL_TAKEN, NOT_FOUND and EXPIRED for the invitation. Rate-limited per address: RATE_LIMITED.
-  """
-  register(input: RegisterInput!): RegisterPayload
-  """
-  Logs in, or returns a challenge for completeLogin if the account has a second factor. Errors: BAD_CREDENTIALS, with the same message
-  and timing whether or not the account exists or is disabled; FORBIDDEN where passwords are off. Rate-limited per account and address:
-  RATE_LIMITED.
-  """
-  login(input: LoginInput!): LoginPayload
-  """
-  Continues a session: exchanges a refresh token for new tokens. For ten seconds, a used refresh token returns the same successor
-  again. After that it ends the session, because it may have been stolen. Error: BAD_CREDENTIALS.
-  """
-  refreshSession(input: RefreshSessionInput!): RefreshSessionPayload
-  """
-  Starts a log-in at the identity provider of the instance. Errors: NOT_FOUND without one, INVALID_INPUT. Rate-limited per address:
-  RATE_LIMITED.
-  """
-  startSso(input: StartSsoInput!): StartSsoPayload
-  """
-  Completes a log-in at the identity provider. An identity that no account has, and whose address is that of an account, gets a
-  challenge for its password; the answer connects both. Another one creates an account, where the operator or an invitation permits it:
-  otherwise FORBIDDEN. Errors: BAD_CREDENTIALS for a response that fails any check, NOT_FOUND. Rate-limited per address: RATE_LIMITED.
-  """
-  finishSso(input: FinishSsoInput!): FinishSsoPayload
-  """
-  Completes a login that login or another call has answered with a challenge. Errors: BAD_CREDENTIALS, EXPIRED for a challenge that
-  was used, has expired or had five wrong proofs. Five wrong codes of an account in 15 minutes: RATE_LIMITED; recovery codes still
-  work.
-  """
-  completeLogin(input: CompleteLoginInput!): CompleteLoginPayload
-  "Ends a session: all nodes refuse its tokens within a second. Error: NOT_FOUND."
-  logout(input: LogoutInput!): LogoutPayload
-  "Ends all of the caller's sessions."
-  logoutEverywhere(input: LogoutEverywhereInput!): LogoutEverywherePayload
-  """
-  Verifies an e-mail address by a token that was sent to it: the account's, or the new one of updateMe, which replaces it. Requires no
-  log-in. Errors: BAD_CREDENTIALS, EMAIL_TAKEN if another account has it by now.
-  """
-  verifyEmail(input: VerifyEmailInput!): VerifyEmailPayload
-  "Sends the caller another token for verifyEmail. Rate-limited per account: RATE_LIMITED. Error: INVALID_INPUT."
-  requestEmailVerification(input: RequestEmailVerificationInput!): RequestEmailVerificationPayload
-  """
-  Sends a token for resetPassword, which is valid for an hour. The response is the same whether or not the account exists.
-  Where the server sends no e-mail, the operator resets passwords instead: linkforge users reset-password. Rate-limited per
-  account and address: RATE_LIMITED.
-  """
-  requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload
-  """
-  Sets a new password by a token from an e-mail, and ends all sessions of the account. Errors: BAD_CREDENTIALS, also for an account
-  with a second factor without that, INVALID_INPUT. Rate-limited per address: RATE_LIMITED.
-  """
-  resetPassword(input: ResetPasswordInput!): ResetPasswordPayload
-  """
-  Changes the caller's password, and ends their other sessions. Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like
-  login: RATE_LIMITED.
-  """
-  changePassword(input: ChangePasswordInput!): ChangePasswordPayload
-  """
-  Changes the caller's name and e-mail address. Where the server sends e-mail, a new address counts once verifyEmail is called with
-  the token that is sent to it, and the old address is told then; until then it is User.pendingEmail, and the present address as email
-  takes it back, as the end of the other sessions does. Otherwise it counts at once. A new address needs a proof.
-  Errors: INVALID_INPUT, also for a missing proof, BAD_CREDENTIALS, EMAIL_TAKEN. Rate-limited per account, and proofs like login:
-  RATE_LIMITED.
-  """
-  updateMe(input: UpdateMeInput!): UpdateMePayload
-  """
-  Creates a secret for an authenticator app. It has no effect until confirmTotp. It needs a proof. Where the server sends e-mail, the address must be verified: FORBIDDEN, as on a server without a key for encryption. Errors:
-  BAD_CREDENTIALS, INVALID_INPUT without a proof, CONFLICT if an app is enrolled. Rate-limited: RATE_LIMITED.
-  """
-  enrollTotp(input: EnrollTotpInput!): EnrollTotpPayload
-  """
-  Enrolls the authenticator app, which log-ins ask for from then on, and ends the caller's other sessions. Errors: BAD_CREDENTIALS,
-  EXPIRED. Rate-limited: RATE_LIMITED.
-  """
-  confirmTotp(input: ConfirmTotpInput!): ConfirmTotpPayload
-  """
-  Removes the authenticator app and all recovery codes, and ends the caller's other sessions. The caller's own has no second factor
-  any more: all nodes know within a second. Errors: BAD_CREDENTIALS, CONFLICT without an app. Rate-limited: RATE_LIMITED.
-  """
-  removeTotp(input: RemoveTotpInput!): RemoveTotpPayload
-  """
-  Replaces the recovery codes, and ends the caller's other sessions. Errors: BAD_CREDENTIALS, CONFLICT without an authenticator app.
-  Rate-limited: RATE_LIMITED.
-  """
-  renewRecoveryCodes(input: RenewRecoveryCodesInput!): RenewRecoveryCodesPayload
-  """
-  Returns all data about the caller in parts: pass next as after until next is null. The data is the account with its sessions,
-  memberships and invitations, the API keys and links that the caller created (links in workspaces of which they are a member),
-  and all changes by the caller; without the invitations, links and changes of workspaces whose second factor the session lacks.
-  Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like login: RATE_LIMITED.
-  """
-  exportMyData(input: ExportMyDataInput!): ExportMyDataPayload
-  """
-  Deletes the caller's account with its personal data. Objects that the caller created in workspaces remain, without the
-  caller's name. This cannot be undone. Errors: BAD_CREDENTIALS, LAST_OWNER while a workspace has no other owner. Rate-limited
-  like login: RATE_LIMITED.
-  """
-  deleteMyAccount(input: DeleteMyAccountInput!): DeleteMyAccountPayload
-
-  # Workspaces
-  """
-  Creates a workspace that the caller owns. FORBIDDEN until the caller's address is verified, if the server sends e-mail.
-  Errors: INVALID_INPUT, SLUG_TAKEN.
-  """
-  createWorkspace(input: CreateWorkspaceInput!): CreateWorkspacePayload
-  """
-  Changes a workspace's settings, all together or none. Needs SETTINGS_WRITE, and for primaryDomainId DOMAINS_WRITE alone.
-  Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, SLUG_TAKEN, CONFLICT.
-  """
-  updateWorkspace(input: UpdateWorkspaceInput!): UpdateWorkspacePayload
-  """
-  Deletes a workspace: its links respond 410, and its members no longer see it. restoreWorkspace undoes this for 30 days; then
-  the workspace is purged. Needs WORKSPACE_DELETE. Error: NOT_FOUND.
-  """
-  deleteWorkspace(input: DeleteWorkspaceInput!): DeleteWorkspacePayload
-  """
-  Restores a workspace that was deleted in the last 30 days. Needs WORKSPACE_DELETE. Error: NOT_FOUND.
-  """
-  restoreWorkspace(input: RestoreWorkspaceInput!): RestoreWorkspacePayload
-
-  # Members
-  """
-  Invites an e-mail address to a workspace, for 7 days. A repeated invitation replaces the earlier one. Needs
-  MEMBERS_WRITE, and OWNERS_WRITE to invite an owner. Rate-limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT,
-  ALREADY_MEMBER.
-  """
-  inviteMember(input: InviteMemberInput!): InviteMemberPayload
-  """
-  Makes the caller a member by an invitation's token, which is valid once. If the server sends e-mail, the caller's address must
-  be the invited one, and verified: FORBIDDEN. Errors: NOT_FOUND, EXPIRED, ALREADY_MEMBER.
-  """
-  acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload
-  "Revokes an invitation. Needs MEMBERS_WRITE. Error: NOT_FOUND."
-  revokeInvitation(input: RevokeInvitationInput!): RevokeInvitationPayload
-  """
-  Changes a member's role. Needs MEMBERS_WRITE, and OWNERS_WRITE to appoint or change owners. Errors: NOT_FOUND, LAST_OWNER.
-  """
-  updateMemberRole(input: UpdateMemberRoleInput!): UpdateMemberRolePayload
-  """
-  Removes a member from a workspace. Every member may leave. Removing others needs MEMBERS_WRITE, and removing owners
-  OWNERS_WRITE. Invitations and webhooks of the member end; scheduled changes and API keys stay. Errors: NOT_FOUND, LAST_OWNER.
-  """
-  removeMember(input: RemoveMemberInput!): RemoveMemberPayload
-  "Makes another member an owner, and the caller an admin. Needs OWNERS_WRITE. Errors: NOT_FOUND, INVALID_INPUT."
-  transferOwnership(input: TransferOwnershipInput!): TransferOwnershipPayload
-
-  # API keys
-  """
-  Creates an API key of a workspace. Its secret is returned only here; programs send it as Authorization: Bearer. Needs
-  API_KEYS_WRITE. Errors: NOT_FOUND, also for a folder, INVALID_INPUT, QUOTA_EXCEEDED.
-  """
-  createApiKey(input: CreateApiKeyInput!): CreateApiKeyPayload
-  "Revokes an API key, on all nodes at once. Revoking it again changes nothing. Needs API_KEYS_WRITE. Error: NOT_FOUND."
-  revokeApiKey(input: RevokeApiKeyInput!): RevokeApiKeyPayload
-  """
-  Gives an API key another secret. The present one ends at oldSecretEndsAt, the one before it at once. Needs API_KEYS_WRITE.
-  Errors: NOT_FOUND, INVALID_INPUT, EXPIRED for a key that has ended.
-  """
-  rotateApiKey(input: RotateApiKeyInput!): RotateApiKeyPayload
-
-  # Domains
-  """
-  Adds a custom domain to a workspace, and returns the DNS record that proves its ownership. Other workspaces may add the same
-  host. Adding it again returns the same domain. Needs DOMAINS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED.
-  """
-  addDomain(input: AddDomainInput!): AddDomainPayload
-  """
-  Looks up a domain's DNS record. If it exists, the workspace's links redirect at the host. Can be repeated. Needs
-  DOMAINS_WRITE. Rate-limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT while the record is missing or if the host
-  belongs to the service itself, DOMAIN_TAKEN.
-  """
-  verifyDomain(input: VerifyDomainInput!): VerifyDomainPayload @cost(weight: 100)
-  "Changes a domain's settings. Needs DOMAINS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL."
-  updateDomain(input: UpdateDomainInput!): UpdateDomainPayload
-  "Removes a domain. Needs DOMAINS_WRITE. Error: NOT_FOUND."
-  removeDomain(input: RemoveDomainInput!): RemoveDomainPayload
-
-  # Links
-  """
-  Creates a link, or returns the existing one: for DETERMINISTIC the link of the same URL, for CUSTOM the link with the same
-  code and URL. COUNTER and RANDOM always create one. Of several concurrent requests, exactly one receives created: true.
-  A deleted link is revived with the new input, which needs LINKS_WRITE, else the error is CONFLICT; CreateLinkPayload.dropped
-  lists restrictions that it had. An existing link stays as it is, also an expired one: use updateLink or
-  upsertLink. If the input restricts which visitors get the destination, or when, and the existing link does not do so by the
-  same value, the error is CONFLICT with the field: startsAt, expiresAt, maxClicks, routing.gate, routing.rules or
-  routing.bots. Other fields of the input that the link has otherwise are ignored, and listed in CreateLinkPayload.ignored.
-  URLs that differ only in spelling or in the fragment (#…) have the same canonical form, and so share one DETERMINISTIC
-  link. It redirects to the URL that it was created with: check sameDestination. For one link per fragment, use another
-  strategy. Needs LINKS_CREATE. Errors: INVALID_INPUT, INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED,
-  CONFLICT, EXTERNAL_ID_TAKEN, QUOTA_EXCEEDED, IDEMPOTENCY_CONFLICT, NOT_FOUND.
-  """
-  createLink(input: CreateLinkInput!): CreateLinkPayload
-  """
-  Creates up to 1,000 links, each like createLink, and returns a result for each in the order of the input. Equal links within
-  the call are created once: the first has created: true. Needs LINKS_CREATE. Errors of the whole call: INVALID_INPUT,
-  IDEMPOTENCY_CONFLICT, NOT_FOUND.
-  """
-  createLinks(input: CreateLinksInput!): CreateLinksPayload @cost(free: 15) @listSize(slicingArguments: ["input.links"])
-  """
-  Creates the link with the external id, or changes it to the given fields; absent fields stay, null clears. Of any number
-  of concurrent calls exactly one returns CREATED. Needs LINKS_WRITE. Errors: as createLink and updateLink; CONFLICT when the
-  URL belongs to a link with another external id.
-  """
-  upsertLink(input: UpsertLinkInput!): UpsertLinkPayload
-  """
-  Creates or changes up to 1,000 links, each as upsertLink, with a result each in the order of the input. Needs
-  LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
-  """
-  upsertLinks(input: UpsertLinksInput!): UpsertLinksPayload @cost(free: 15) @listSize(slicingArguments: ["input.links"])
-  """
-  Changes a link, including expired and deleted ones. Absent fields stay unchanged; null removes an optional value. Needs
-  LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, IMMUTABLE for the URL of a DETERMINISTIC link,
-  CONFLICT if updatedAt is not the link's.
-  """
-  updateLink(input: UpdateLinkInput!): UpdateLinkPayload
-  """
-  Changes up to 1,000 links of one workspace, each like updateLink, and returns a result for each in the order of the input.
-  Needs LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
-  """
-  updateLinks(input: UpdateLinksInput!): UpdateLinksPayload @cost(free: 15) @listSize(slicingArguments: ["input.links"])
-  """
-  Deletes a link: its short URL responds 404. The link retains its code; creating a DETERMINISTIC or CUSTOM link again revives
-  it. Deleting it again changes nothing. Needs LINKS_WRITE. Error: NOT_FOUND.
-  """
-  deleteLink(input: DeleteLinkInput!): DeleteLinkPayload
-  """
-  Deletes up to 1,000 links of one workspace, each like deleteLink, and returns a result for each in the order of the input.
-  Needs LINKS_WRITE. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
-  """
-  deleteLinks(input: DeleteLinksInput!): DeleteLinksPayload @cost(free: 15) @listSize(slicingArguments: ["input.ids"])
-  """
-  Restores a deleted link. Restoring it again changes nothing. Needs LINKS_WRITE. Errors: NOT_FOUND, UNSAFE_URL for a
-  link that the operator has disabled, whose host is blocked, or whose URL redirects back to this service.
-  """
-  restoreLink(input: RestoreLinkInput!): RestoreLinkPayload
-  """
-  Restores a version of a link as a new version. Deletion and disabling stay. Versions do not store passwords: the present
-  password stays if the version had one, and is removed if it had none. Needs LINKS_WRITE. Errors: NOT_FOUND, UNSAFE_URL,
-  INVALID_INPUT for failing tests, CONFLICT for another updatedAt, and if the version had a password and the link has none now.
-  """
-  revertLink(input: RevertLinkInput!): RevertLinkPayload
-  """
-  Undoes a bulk call or an import of the last 30 days, up to 1,000 links per call. Links that changed since keep their state:
-  CONFLICT, unless all of these changes were bulk calls that were undone.
-  An import that was undone can be repeated. Needs LINKS_WRITE. Errors of the whole call: NOT_FOUND.
-  """
-  revertOperation(input: RevertOperationInput!): RevertOperationPayload @cost(free: 15) @listSize(assumedSize: 1000)
-  """
-  Renames, merges or removes tags: gives the links that have one of the tags another one instead, up to 1,000 links per call, each like
-  updateLink, also deleted ones. The tags of webhooks follow with the last call; those of a webhook that has no others stay when they are
-  removed. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT.
-  """
-  replaceTags(input: ReplaceTagsInput!): ReplaceTagsPayload @cost(free: 15) @listSize(assumedSize: 1000)
-  """
-  Changes a link at an instant in the future, on all nodes at once. At most 20 pending per link. Needs LINKS_WRITE. Errors: as
-  updateLink; QUOTA_EXCEEDED.
-  """
-  scheduleLinkChange(input: ScheduleLinkChangeInput!): ScheduleLinkChangePayload @cost(weight: 50)
-  "Cancels a pending scheduled change. Needs LINKS_WRITE. Errors: NOT_FOUND, also once it took effect; INVALID_INPUT."
-  cancelLinkChange(input: CancelLinkChangeInput!): CancelLinkChangePayload @cost(weight: 50)
-  """
-  Creates a link without an account: TEMPORARY, with the strategy COUNTER. It expires after some hours unless it is claimed.
-  Every call creates another one. Rate-limited per address: RATE_LIMITED. FORBIDDEN if the operator has disabled it.
-  Errors: INVALID_URL, UNSAFE_URL.
-  """
-  createAnonymousLink(input: CreateAnonymousLinkInput!): CreateAnonymousLinkPayload @cost(weight: 10)
-  """
-  Moves anonymous links into a workspace, with their codes and clicks. They no longer expire, and count against its link quota.
-  Accepts up to 100 tokens, and returns a result for each in their order. Needs LINKS_WRITE. Errors of the whole call:
-  INVALID_INPUT, NOT_FOUND.
-  """
-  claimLinks(input: ClaimLinksInput!): ClaimLinksPayload @cost(free: 15) @listSize(slicingArguments: ["input.claimTokens"])
-  """
-  Checks a link's destination now, and the URLs in its routing within about 15 minutes; the server checks them about once a day: see
-  destinationChecks. Needs LINKS_WRITE. Rate-limited per workspace: RATE_LIMITED. Error: NOT_FOUND.
-  """
-  checkLink(input: CheckLinkInput!): CheckLinkPayload @cost(weight: 100)
-  """
-  Reports an abusive link to the operator. Requires no account. Rate-limited per address: RATE_LIMITED. Errors: NOT_FOUND, also
-  for a link that is deleted or has not started; INVALID_INPUT.
-  """
-  reportLink(input: ReportLinkInput!): ReportLinkPayload
-
-  # Folders
-  "Creates a folder, at most 1,000 per workspace. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED, CONFLICT for a name in use."
-  createFolder(input: CreateFolderInput!): CreateFolderPayload
-  "Renames a folder. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, CONFLICT for a name in use."
-  updateFolder(input: UpdateFolderInput!): UpdateFolderPayload
-  """
-  Takes up to 1,000 links out of the folder, deleted ones too, and deletes it once it is empty. Links stay. Needs LINKS_WRITE.
-  Errors: NOT_FOUND, CONFLICT for a folder that an API key is restricted to.
-  """
-  deleteFolder(input: DeleteFolderInput!): DeleteFolderPayload @cost(weight: 50)
-
-  # Imports and other tasks
-  """
-  Starts an import, as a dry run unless dryRun is false: it begins when the file has been sent to uploadUrl, or at once with api.
-  Imported links consume link quota like created ones. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED for more
-  than 20 unfinished tasks. Fails with FORBIDDEN for api on a server without LINKFORGE_ENCRYPTION_KEY.
-  """
-  createImport(input: CreateImportInput!): CreateImportPayload
-  """
-  Runs the import that a dry run has reported on, with the same settings and the same file. Needs LINKS_WRITE. Errors: NOT_FOUND,
-  EXPIRED if the file is no longer kept, CONFLICT for a task that is no successful dry run, QUOTA_EXCEEDED.
-  """
-  applyImport(input: ApplyImportInput!): ApplyImportPayload
-  """
-  Requests the old short URL of each imported link once, without following the redirect, and compares the response with the redirect
-  here, as explainRedirect gives it for the same visit without limits of hits. At most one request in a second for each host; the
-  source may count them as clicks. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED for more than 20 unfinished
-  tasks.
-  """
-  checkParity(input: CheckParityInput!): CheckParityPayload
-  """
-  Writes the workspace to an archive that createImport reads. Needs LINKS_READ, and the permission of each section. Errors:
-  INVALID_INPUT, QUOTA_EXCEEDED for more than 20 unfinished tasks.
-  """
-  exportWorkspace(input: ExportWorkspaceInput!): ExportWorkspacePayload
-  """
-  Cancels a task within five seconds, or a minute if the node that ran it has failed. The step that runs is discarded. Canceling a
-  task that has ended changes nothing. Needs LINKS_WRITE, or LINKS_READ for a task of the caller. Error:
-  NOT_FOUND.
-  """
-  cancelTask(input: CancelTaskInput!): CancelTaskPayload
-
-  # UTM templates
-  "Creates a UTM template, at most 100 per workspace. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, QUOTA_EXCEEDED, CONFLICT for a name in use."
-  createUtmTemplate(input: CreateUtmTemplateInput!): CreateUtmTemplatePayload
-  "Changes a UTM template. Existing links keep their values. Needs LINKS_WRITE. Errors: NOT_FOUND, INVALID_INPUT, CONFLICT."
-  updateUtmTemplate(input: UpdateUtmTemplateInput!): UpdateUtmTemplatePayload
-  "Deletes a UTM template. Existing links keep their values. Needs LINKS_WRITE. Error: NOT_FOUND."
-  deleteUtmTemplate(input: DeleteUtmTemplateInput!): DeleteUtmTemplatePayload
-
-  # Clicks
-  """
-  Signs a URL from which a browser can download any number of clicks. The URL expires after ten minutes, or earlier with the session or
-  API key that requested it: after a logout, a revocation, or the loss of membership or permission, it responds 410, 404 or 403, and a
-  download in progress is aborted. Needs STATS_READ. Errors: NOT_FOUND, INVALID_INPUT.
-  """
-  exportClicks(input: ExportClicksInput!): ExportClicksPayload
-
-  # Webhooks
-  """
-  Creates a webhook, at most 20 per workspace. It receives events that are committed from now on. Needs WEBHOOKS_WRITE and
-  LINKS_READ, STATS_READ for clicks or statistics, and DOMAINS_READ for events of domains. Errors: NOT_FOUND, INVALID_INPUT,
-  INVALID_URL, UNSAFE_URL, QUOTA_EXCEEDED.
-  """
-  createWebhook(input: CreateWebhookInput!): CreateWebhookPayload
-  """
-  Changes a webhook, also its status. Needs the permissions of createWebhook for what the webhook receives, before and after the
-  change. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL.
-  """
-  updateWebhook(input: UpdateWebhookInput!): UpdateWebhookPayload
-  "Deletes a webhook with its deliveries. Needs WEBHOOKS_WRITE. Error: NOT_FOUND."
-  deleteWebhook(input: DeleteWebhookInput!): DeleteWebhookPayload
-  """
-  Creates a new secret; the old one signs too for a while. Needs the permissions of createWebhook for what the webhook receives.
-  Errors: NOT_FOUND, INVALID_INPUT.
-  """
-  rotateWebhookSecret(input: RotateWebhookSecretInput!): RotateWebhookSecretPayload
-  """
-  Sends a made-up event now, marked test, and returns the attempt. Needs the permissions of createWebhook for what the webhook
-  receives. 10 a minute per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT.
-  """
-  testWebhook(input: TestWebhookInput!): TestWebhookPayload @cost(weight: 100)
-  """
-  Sends deliveries again, up to 10,000. Exactly one way to choose them. Needs the permissions of createWebhook for what the webhook
-  receives. Errors: NOT_FOUND, INVALID_INPUT.
-  """
-  redeliverWebhook(input: RedeliverWebhookInput!): RedeliverWebhookPayload @cost(weight: 100)
-}
-
-"""
-Subscriptions, over WebSocket (graphql-transport-ws) or server-sent events (POST or GET with Accept: text/event-stream), both at the URL
-of the endpoint. A subscription ends with an error and its extensions.code within seconds after the caller has lost access, and with
-TOO_SLOW if the client does not read for five seconds. Events are never skipped: resume with extensions.after.
-"""
-type Subscription {
-  """
-  Each click of a workspace or of one of its links, including those of bots, when it is stored: exactly once, and in the same order on all
-  servers. Fails with UNAUTHENTICATED, FORBIDDEN, NOT_FOUND for a workspace or link that the caller may not see, and RATE_LIMITED if
-  the caller or the server has too many subscriptions.
-  """
-  linkClicked(
-    "The workspace."
-    workspaceId: ID!
-    "Only clicks of this link. Default: all links."
-    linkId: ID
-    """
-    The id of the last click that the client has received. The subscription continues after it, without gaps or repetitions, on any
-    server. Default: only new clicks. Fails with EXPIRED if no click of the workspace within the last 23 hours has this id: then query
-    clicks for the missing ones, and subscribe without it.
-    """
-    after: ID
-  ): Click! @listSize(assumedSize: 100)
-  """
-  Each event of a workspace, once, in the order of commits, the same on every node. Fails with UNAUTHENTICATED, FORBIDDEN,
-  NOT_FOUND, RATE_LIMITED, and with EXPIRED for a cursor older than 30 days.
-  """
-  eventCommitted(
-    "The workspace."
-    workspaceId: ID!
-    "Only these types of the event log. Default: all. LINK_CLICKED is INVALID_INPUT; use linkClicked."
-    types: [EventType!]
-    "Only those about this link. Default: all."
-    linkId: ID
-    "The id of the last event that was received; later ones follow without gap or repetition. Default: only new events."
-    after: ID
-  ): Event! @listSize(assumedSize: 100)
-}
-
-"Input of register."
-input RegisterInput {
-  "The address to log in with, at most 254 bytes."
-  email: EmailAddress!
-  "At least 8 characters and at most 1,024 bytes; not one of the most common passwords. It is not trimmed."
-  password: String!
-  "The displayed name: 1 to 100 characters."
-  name: String!
-  """
-  The token of an invitation of this address. The account joins its workspace. Required where loginOptions.registration is
-  INVITED. Default: none.
-  """
-  invitationToken: String
-}
-
-"Payload of register."
-type RegisterPayload {
-  "The token to send as Authorization: Bearer; null when there are errors."
-  token: String
-  "Expiration of the token."
-  expiresAt: Time
-  "The token for refreshSession, valid once."
-  refreshToken: String
-  "The new account."
-  user: User
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of login."
-input LoginInput {
-  "The account's address."
-  email: EmailAddress!
-  "The account's password."
-  password: String!
-}
-
-"Payload of login."
-type LoginPayload {
-  "The token to send as Authorization: Bearer; null when there are errors."
-  token: String
-  "Expiration of the token."
-  expiresAt: Time
-  "The token for refreshSession, valid once."
-  refreshToken: String
-  "The account."
-  user: User
-  "A further proof that is needed, with token null; null: the login is complete."
-  challenge: LoginChallenge
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of startSso."
-input StartSsoInput {
-  "Where the provider sends the browser: exactly one of the URLs in LINKFORGE_SSO_REDIRECTS."
-  redirectUri: URL!
-}
-
-"Payload of startSso."
-type StartSsoPayload {
-  "Where to send the browser; null when there are errors."
-  authorizationUrl: URL
-  "Secret of this log-in, valid once for ten minutes. The page stores it in its session storage, never in a URL."
-  transaction: String
-  "When it expires."
-  expiresAt: Time
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of finishSso."
-input FinishSsoInput {
-  "Secret of startSso."
-  transaction: String!
-  "Parameter code of the redirect."
-  code: String!
-  "Parameter state of the redirect."
-  state: String!
-  "Parameter iss of the redirect (RFC 9207). Absent: the provider sent none."
-  issuer: String
-}
-
-"Payload of finishSso."
-type FinishSsoPayload {
-  "The token to send as Authorization: Bearer; null when there are errors or a challenge."
-  token: String
-  "Expiration of the token."
-  expiresAt: Time
-  "The token for refreshSession, valid once."
-  refreshToken: String
-  "The account."
-  user: User
-  "A further proof that is needed, with token null; null: the login is complete."
-  challenge: LoginChallenge
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of completeLogin."
-input CompleteLoginInput {
-  "Token of the challenge."
-  challenge: String!
-  "A proof with one of the challenge's methods."
-  proof: ProofInput!
-}
-
-"Payload of completeLogin."
-type CompleteLoginPayload {
-  "The token to send as Authorization: Bearer; null when there are errors."
-  token: String
-  "Expiration of the token."
-  expiresAt: Time
-  "The token for refreshSession, valid once."
-  refreshToken: String
-  "The account."
-  user: User
-  "A further proof that is needed, with token null; null: the login is complete."
-  challenge: LoginChallenge
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Ways to prove an identity."
-enum AuthMethod {
-  "The password of the account."
-  PASSWORD
-  "A code of an authenticator app."
-  TOTP
-  "A recovery code, valid once."
-  RECOVERY_CODE
-  "A passkey with user verification. No account has one yet."
-  PASSKEY
-  "Single sign-on at an identity provider."
-  SSO
-}
-
-"One proof of identity."
-input ProofInput @oneOf {
-  "The password of the account."
-  password: String
-  "A code of six digits. It is valid once. Blanks and hyphens do not matter."
-  totp: String
-  "A recovery code. It is valid once. Case, blanks, line breaks and hyphens do not matter."
-  recoveryCode: String
-  "A passkey's response to the given options: AuthenticationResponseJSON as text. No account has a passkey yet."
-  passkey: String
-}
-
-"A login that needs another proof."
-type LoginChallenge {
-  "Token for completeLogin, valid for five tries."
-  token: String!
-  "Methods that complete the login; any one is enough."
-  methods: [AuthMethod!]!
-  "PublicKeyCredentialRequestOptionsJSON as text; null unless methods include PASSKEY."
-  passkeyOptions: String
-  "When it expires: ten minutes later, or when the session that it begins would end."
-  expiresAt: Time!
-}
-
-"Second factors of an account."
-type SecondFactors {
-  "Whether an authenticator app is enrolled."
-  totp: Boolean!
-  "When it was enrolled; null: it is not."
-  totpSince: Time
-  "Number of unused recovery codes, 0 to 10."
-  recoveryCodes: Int!
-}
-
-"An identity at a provider."
-type SsoIdentity {
-  "Issuer URL of the provider."
-  issuer: URL!
-  "Subject of the account at the provider, up to 255 characters."
-  subject: String!
-  "When it was linked."
-  createdAt: Time!
-  "When it was last used."
-  lastUsedAt: Time!
-}
-
-"Input of refreshSession."
-input RefreshSessionInput {
-  "The latest refresh token."
-  refreshToken: String!
-}
-
-"Payload of refreshSession."
-type RefreshSessionPayload {
-  "The token to send as Authorization: Bearer; null when there are errors."
-  token: String
-  "Expiration of the token."
-  expiresAt: Time
-  "The token for the next refreshSession, valid once."
-  refreshToken: String
-  "The account."
-  user: User
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of logout."
-input LogoutInput {
-  "One of the caller's sessions. Default: the session of this request."
-  sessionId: ID
-}
-
-"Payload of logout."
-type LogoutPayload {
-  "Whether the session has ended."
-  loggedOut: Boolean!
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of logoutEverywhere."
-input LogoutEverywhereInput {
-  "Whether the session of this request stays active. Default: false."
-  keepThis: Boolean
-}
-
-"Payload of logoutEverywhere."
-type LogoutEverywherePayload {
-  "Whether the sessions have ended."
-  loggedOut: Boolean!
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of changePassword."
-input ChangePasswordInput {
-  "The current password; either this or proof."
-  currentPassword: String
-  """
-  Another proof of identity. Neither is needed at most ten minutes after a log-in with single sign-on, for an account without a
-  password or where log-ins with passwords are off.
-  """
-  proof: ProofInput
-  "The new password; the rules are those of register."
-  newPassword: String!
-}
-
-"Payload of changePassword."
-type ChangePasswordPayload {
-  "The account; null when there are errors."
-  user: User
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of updateMe."
-input UpdateMeInput {
-  "The displayed name: 1 to 100 characters. Default: unchanged."
-  name: String
-  "The new address, at most 254 bytes. Default: unchanged."
-  email: EmailAddress
-  """
-  Proof of identity for a new address. May be absent at most ten minutes after a log-in with single sign-on, for an account without a
-  password or where log-ins with passwords are off.
-  """
-  proof: ProofInput
-}
-
-"Payload of updateMe."
-type UpdateMePayload {
-  "The account; null when there are errors."
-  user: User
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of enrollTotp."
-input EnrollTotpInput {
-  """
-  Proof of identity. May be absent at most ten minutes after a log-in with single sign-on, for an account without a password or
-  where log-ins with passwords are off.
-  """
-  proof: ProofInput
-}
-
-"Payload of enrollTotp."
-type EnrollTotpPayload {
-  "The secret in base32, for manual entry; null when there are errors."
-  secret: String
-  "The otpauth:// URI for a QR code."
-  uri: String
-  "When the enrollment expires: ten minutes later."
-  expiresAt: Time
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of confirmTotp."
-input ConfirmTotpInput {
-  "A current code of the authenticator app."
-  code: String!
-}
-
-"Payload of confirmTotp."
-type ConfirmTotpPayload {
-  "Ten recovery codes. They are returned this once; null when there are errors."
-  recoveryCodes: [String!]
-  "The account; null when there are errors."
-  user: User
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of removeTotp."
-input RemoveTotpInput {
-  "Proof of identity: a code or a recovery code."
-  proof: ProofInput!
-}
-
-"Payload of removeTotp."
-type RemoveTotpPayload {
-  "The account; null when there are errors."
-  user: User
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of renewRecoveryCodes."
-input RenewRecoveryCodesInput {
-  "Proof of identity: a code or a recovery code."
-  proof: ProofInput!
-}
-
-"Payload of renewRecoveryCodes."
-type RenewRecoveryCodesPayload {
-  "Ten recovery codes that replace all earlier ones. They are returned this once; null when there are errors."
-  recoveryCodes: [String!]
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of createWorkspace."
-input CreateWorkspaceInput {
-  "The displayed name: 1 to 100 characters."
-  name: String!
-  """
-  Its part of short URLs: 3 to 48 lower-case letters, digits and, not at the ends, hyphens. It must not start with xn--.
-  Unique over the instance.
-  """
-  slug: String!
-}
-
-"Payload of createWorkspace."
-type CreateWorkspacePayload {
-  "The new workspace; null when there are errors."
-  workspace: Workspace
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of updateWorkspace. Absent fields stay unchanged; null resets the fields from primaryDomainId on, and leaves the others unchanged."
-input UpdateWorkspaceInput {
-  "The workspace's id."
-  id: ID!
-  "The displayed name: 1 to 100 characters."
-  name: String
-  "Its part of short URLs, as for createWorkspace. The former slug keeps redirecting, and is never given to another workspace."
-  slug: String
-  "The strategy of links that do not set one: DETERMINISTIC, COUNTER or RANDOM."
-  defaultStrategy: CodeStrategy
-  "The HTTP status of links that do not set one: 301, 302, 307 or 308."
-  defaultRedirectStatus: Int
-  """
-  Whether upper and lower case differ in custom codes. It can only become false, and for good: CONFLICT names two codes that differ
-  in case only, and is the answer to true afterwards.
-  """
-  caseSensitiveCodes: Boolean
-  "The domain of displayed short URLs, which must be verified. Null: the instance's own host."
-  primaryDomainId: ID
-  "Routing that is copied into new links."
-  routingDefaults: RoutingDefaultsInput
-  "Where unknown and deleted links redirect visitors. {code} and {host} are replaced in path and query."
-  notFoundUrl: String
-  "Where ended links redirect visitors. {code} and {host} are replaced in path and query."
-  endedUrl: String
-  "Whether a short URL followed by + shows its destination. Default: false."
-  inspectable: Boolean
-  "The style of QR codes."
-  qrStyle: QrStyleInput
-  """
-  Whether members need a second factor or single sign-on, at once. API keys do not. Only a caller whose own session has one may
-  require it: FORBIDDEN.
-  """
-  requireSecondFactor: Boolean
-}
-
-"Payload of updateWorkspace."
-type UpdateWorkspacePayload {
-  "The changed workspace; null when there are errors."
-  workspace: Workspace
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of verifyEmail."
-input VerifyEmailInput {
-  "The token from the e-mail."
-  token: String!
-}
-
-"Payload of verifyEmail."
-type VerifyEmailPayload {
-  "The account; null when there are errors."
-  user: User
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of requestEmailVerification."
-input RequestEmailVerificationInput {
-  "The caller's own address."
-  email: EmailAddress!
-}
-
-"Payload of requestEmailVerification."
-type RequestEmailVerificationPayload {
-  "Whether the request was accepted. No e-mail is sent if the address is verified."
-  requested: Boolean!
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of requestPasswordReset."
-input RequestPasswordResetInput {
-  "The account's address."
-  email: EmailAddress!
-}
-
-"Payload of requestPasswordReset."
-type RequestPasswordResetPayload {
-  "Whether the request was accepted. An e-mail is sent if the account exists."
-  requested: Boolean!
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of resetPassword."
-input ResetPasswordInput {
-  "The token from the e-mail."
-  token: String!
-  "The new password; the rules are those of register."
-  newPassword: String!
-  "A code or recovery code, for accounts that have a second factor."
-  secondFactor: ProofInput
-}
-
-"Payload of resetPassword."
-type ResetPasswordPayload {
-  "The account; null when there are errors."
-  user: User
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of exportMyData."
-input ExportMyDataInput {
-  "The caller's password; either this or proof."
-  password: String
-  """
-  Another proof of identity. Neither is needed at most ten minutes after a log-in with single sign-on, for an account without a
-  password or where log-ins with passwords are off.
-  """
-  proof: ProofInput
-  "The value of next in the previous part. Default: the first part."
-  after: String
-}
-
-"Payload of exportMyData."
-type ExportMyDataPayload {
-  "A part of the data as a JSON object; null when there are errors."
-  data: String
-  "The cursor of the next part; null after the last part."
-  next: String
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of deleteMyAccount."
-input DeleteMyAccountInput {
-  "The caller's password; either this or proof."
-  password: String
-  """
-  Another proof of identity. Neither is needed at most ten minutes after a log-in with single sign-on, for an account without a
-  password or where log-ins with passwords are off.
-  """
-  proof: ProofInput
-}
-
-"Payload of deleteMyAccount."
-type DeleteMyAccountPayload {
-  "The id of the deleted account; null when there are errors."
-  deletedId: ID
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of deleteWorkspace."
-input DeleteWorkspaceInput {
-  "The workspace's id."
-  id: ID!
-}
-
-"Payload of deleteWorkspace."
-type DeleteWorkspacePayload {
-  "The workspace, now deleted; null when there are errors."
-  workspace: Workspace
-  "The id of the deleted workspace; null when there are errors."
-  deletedId: ID
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of restoreWorkspace."
-input RestoreWorkspaceInput {
-  "The workspace's id."
-  id: ID!
-}
-
-"Payload of restoreWorkspace."
-type RestoreWorkspacePayload {
-  "The workspace; null when there are errors."
-  workspace: Workspace
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of inviteMember."
-input InviteMemberInput {
-  "The workspace's id."
-  workspaceId: ID!
-  "The address to invite."
-  email: EmailAddress!
-  "The role of the new member."
-  role: Role!
-}
-
-"Payload of inviteMember."
-type InviteMemberPayload {
-  "The invitation; null when there are errors."
-  invitation: Invitation
-  "The token for acceptInvitation, which is also sent by e-mail if the server sends e-mail. It is returned only here."
-  token: String
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of acceptInvitation."
-input AcceptInvitationInput {
-  "The invitation's token."
-  token: String!
-}
-
-"Payload of acceptInvitation."
-type AcceptInvitationPayload {
-  "The workspace that the caller has joined; null when there are errors."
-  workspace: Workspace
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of revokeInvitation."
-input RevokeInvitationInput {
-  "The invitation's id."
-  id: ID!
-}
-
-"Payload of revokeInvitation."
-type RevokeInvitationPayload {
-  "The id of the revoked invitation; null when there are errors."
-  deletedId: ID
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of updateMemberRole."
-input UpdateMemberRoleInput {
-  "The workspace's id."
-  workspaceId: ID!
-  "The member."
-  userId: ID!
-  "The new role."
-  role: Role!
-}
-
-"Payload of updateMemberRole."
-type UpdateMemberRolePayload {
-  "The member; null when there are errors."
-  member: Member
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of removeMember."
-input RemoveMemberInput {
-  "The workspace's id."
-  workspaceId: ID!
-  "The member, who may be the caller."
-  userId: ID!
-}
-
-"Payload of removeMember."
-type RemoveMemberPayload {
-  "The id of the removed Member; null when there are errors."
-  deletedId: ID
-  """
-  The pending changes that the member scheduled, soonest first, up to 100. They take effect unless cancelLinkChange cancels
-  them. Null when there are errors.
-  """
-  scheduledChanges: [ScheduledChange!] @cost(weight: 10) @listSize(assumedSize: 100)
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of transferOwnership."
-input TransferOwnershipInput {
-  "The workspace's id."
-  workspaceId: ID!
-  "The new owner, a member."
-  userId: ID!
-}
-
-"Payload of transferOwnership."
-type TransferOwnershipPayload {
-  "The new owner; null when there are errors."
-  member: Member
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of createApiKey."
-input CreateApiKeyInput {
-  "The workspace's id."
-  workspaceId: ID!
-  "The displayed name: 1 to 100 characters."
-  name: String!
-  "The permissions of the key, at least one of those that an API key can have."
-  scopes: [Permission!]!
-  """
-  The ids of folders that the key is restricted to, up to 100: links outside of them do not exist for it, except that their URLs,
-  codes and external ids are in use. Such a key can have the scopes LINKS_READ, LINKS_CREATE, LINKS_WRITE, STATS_READ and DOMAINS_READ.
-  Operations about the whole workspace, as its statistics, events and folders, fail with FORBIDDEN. A folder of a key that is
-  not revoked cannot be deleted. Absent or empty: no restriction.
-  """
-  folderIds: [ID!]
-  "Expiration, in the future. Default: never."
-  expiresAt: Time
-  """
-  Hosts that links of this key may lead to, up to 100; with a leading dot also all hosts below. Required for a publishable key, which has the
-  only permission LINKS_CREATE. Default: any host.
-  """
-  destinationHosts: [String!]
-  "Origins of pages that may use the key, such as https://app.example.com, up to 20. Default: those of the server. Programs send none."
-  origins: [String!]
-  "Networks in CIDR notation that may use the key, up to 20. Default: all."
-  networks: [String!]
-  "Requests per minute, 1 to 60,000. Default: the server's limit; 60 for a publishable key."
-  requestsPerMinute: Int
-  """
-  How many links a publishable key may create on a day in UTC, 1 to 1,000,000. Not for other keys. Default: a tenth of what the
-  workspace may create in a month.
-  """
-  linksPerDay: Int
-}
-
-"Payload of createApiKey."
-type CreateApiKeyPayload {
-  "The key; null when there are errors."
-  apiKey: ApiKey
-  "The secret to send as Authorization: Bearer. It is returned only here."
-  secret: String
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of revokeApiKey."
-input RevokeApiKeyInput {
-  "The key's id."
-  id: ID!
-}
-
-"Payload of revokeApiKey."
-type RevokeApiKeyPayload {
-  "The key, now revoked; null when there are errors."
-  apiKey: ApiKey
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of rotateApiKey."
-input RotateApiKeyInput {
-  "The key's id."
-  id: ID!
-  "When the present secret ends, at most seven days ahead. Default: now."
-  oldSecretEndsAt: Time
-}
-
-"Payload of rotateApiKey."
-type RotateApiKeyPayload {
-  "The key; null when there are errors."
-  apiKey: ApiKey
-  "The new secret. It is returned only here."
-  secret: String
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of addDomain."
-input AddDomainInput {
-  "The workspace's id."
-  workspaceId: ID!
-  "The host, such as links.example.com: at least two labels, without scheme, port and path."
-  host: String!
-  "Which codes the domain answers. Error: CONFLICT when the domain exists with another value. Default: SHARED."
-  codeSpace: CodeSpace
-  """
-  Whether upper and lower case differ in its own codes; false needs OWN. Error: CONFLICT when the domain exists with another value.
-  Default: true.
-  """
-  caseSensitive: Boolean
-}
-
-"Payload of addDomain."
-type AddDomainPayload {
-  "The domain; null when there are errors."
-  domain: Domain
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of verifyDomain."
-input VerifyDomainInput {
-  "The domain's id."
-  id: ID!
-}
-
-"Payload of verifyDomain."
-type VerifyDomainPayload {
-  "The domain, now VERIFIED; null when there are errors."
-  domain: Domain
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of removeDomain."
-input RemoveDomainInput {
-  "The domain's id."
-  id: ID!
-}
-
-"Payload of removeDomain."
-type RemoveDomainPayload {
-  "The id of the removed domain; null when there are errors."
-  deletedId: ID
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of createLink."
-input CreateLinkInput {
-  "The workspace of the new link."
-  workspaceId: ID!
-  """
-  The destination: http or https, at most 8,192 bytes. A new link redirects to exactly this URL, including its fragment. If the
-  link already exists, its destination is unchanged: see CreateLinkPayload.sameDestination.
-  """
-  url: String!
-  "The strategy of the code. Default: CUSTOM if customCode is set, RANDOM if domainId is, otherwise the workspace's defaultStrategy."
-  strategy: CodeStrategy
-  """
-  The code of a CUSTOM link: 1 to 64 characters from A-Z, a-z, 0-9, _ and -, unique in the workspace. See Workspace.caseSensitiveCodes.
-  With domainId: 1 to 255 bytes of letters, digits and symbols of Unicode and the characters - . _ ~ ! $ ' ( ) * , : ; = @ & and /,
-  without empty segments, unique in the domain.
-  """
-  customCode: String
-  """
-  The id of a domain with codes of its own that gets the code; the strategy is CUSTOM or RANDOM then. Errors: NOT_FOUND, INVALID_INPUT
-  for a domain that shares the workspace's codes. Default: the workspace's codes.
-  """
-  domainId: ID
-  "A title of up to 200 characters."
-  title: String
-  "A note for the members, of up to 2,000 characters."
-  note: String
-  "Up to 20 tags of 1 to 50 characters each."
-  tags: [String!]
-  "The id of the link's folder. Error: NOT_FOUND. Default: none."
-  folderId: ID
-  "The link redirects from this time on, and responds 404 before. Default: immediately."
-  startsAt: Time
-  "From this time on, the link responds 410. It must be in the future. Default: never."
-  expiresAt: Time
-  """
-  The number of redirects after which the link responds 410, at least 1. Previews and prefetches do not count. For small numbers,
-  set routing.gate.confirm too: link scanners look like browsers. Default: unlimited.
-  """
-  maxClicks: Int64
-  "The HTTP status of the redirect: 301, 302, 307 or 308. Default: the workspace's defaultRedirectStatus."
-  redirectStatus: Int
-  """
-  Identifies this call, in up to 255 characters. For 24 hours, a repeated call of the same caller with this key and input
-  returns the stored result and creates nothing; another input is refused with IDEMPOTENCY_CONFLICT. A failed call is not stored.
-  """
-  idempotencyKey: String
-  "How the link answers visitors. Default: the workspace's routingDefaults."
-  routing: LinkRoutingInput
-  "The caller's own id: 1 to 255 characters, unique in the workspace. Error: EXTERNAL_ID_TAKEN."
-  externalId: String
-  "Up to 20 pairs of the caller's own data, with distinct keys."
-  metadata: [MetadataInput!]
-  "Whether the link is archived. Archived links redirect. Default: false."
-  archived: Boolean
-  "Whether its stats are public, at the short URL followed by a plus sign. Default: false."
-  statsPublic: Boolean
-}
-
-"Payload of createLink, and the result of one link of createLinks."
-type CreateLinkPayload {
-  "The new or existing link; null when there are errors, and for callers without LINKS_READ."
-  link: Link
-  "The short URL of the link; null when there are errors."
-  shortUrl: URL
-  "Whether this call created it; false for an existing link, and for a deleted one that is revived."
-  created: Boolean!
-  """
-  Whether the returned link redirects to exactly the URL of the input. False if an existing link was created with another
-  spelling or fragment of the URL, if its destination has been updated since, and without a link.
-  """
-  sameDestination: Boolean!
-  """
-  The fields of the input that the existing link has otherwise, such as title or routing.card; createLink does not change them.
-  Empty if this call created or revived the link. sameDestination is about the URL.
-  """
-  ignored: [String!]!
-  """
-  The restrictions that a deleted link had and that this call revived it without, such as expiresAt or routing.gate.password.
-  Empty for all other links.
-  """
-  dropped: [String!]!
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Formats of an export."
-enum ExportFormat {
-  """
-  Comma-separated values, with the names of the columns in the first line. A cell that a spreadsheet could read as a
-  formula begins with an apostrophe.
-  """
-  CSV
-  "One JSON object per line."
-  JSON_LINES
-}
-
-"Input of exportClicks."
-input ExportClicksInput {
-  "The workspace's id."
-  workspaceId: ID!
-  "One of its links. Default: all links."
-  linkId: ID
-  "Only clicks of links that are in this folder now. Not together with linkId. Default: all."
-  folderId: ID
-  "The time range, extended to whole quarters of an hour. Default: the last 30 days."
-  range: TimeRange
-  "Selects clicks. Default: all."
-  filter: ClickFilter
-  "The format. Default: CSV."
-  format: ExportFormat
-  "Begins a CSV file with a byte order mark, from which spreadsheets know that it is UTF-8. Default: false."
-  bom: Boolean
-}
-
-"Payload of exportClicks."
-type ExportClicksPayload {
-  "The download URL. It needs no token: keep it secret. Null when there are errors."
-  url: URL
-  "Expiration of the URL, unless its session or API key ends first; null when there are errors."
-  expiresAt: Time
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of createLinks."
-input CreateLinksInput {
-  "The workspace of the links."
-  workspaceId: ID!
-  "The links, 1 to 1,000."
-  links: [NewLinkInput!]!
-  "The effect of one failed link on the others. Default: SKIP_FAILED."
-  onError: BatchPolicy
-  "Identifies this call like that of createLink. A call without any created or existing link is not stored."
-  idempotencyKey: String
-}
-
-"""
-A link of createLinks and upsertLink(s); CreateLinkInput describes the fields. An upsert changes an existing link to the given fields:
-absent fields stay, and null clears.
-"""
-input NewLinkInput {
-  "The destination."
-  url: String!
-  """
-  The strategy of the code. An upsert without strategy and customCode creates a RANDOM link; another strategy than that of the existing
-  link is IMMUTABLE.
-  """
-  strategy: CodeStrategy
-  "The code of a CUSTOM link. In an upsert, another code than that of the existing link is IMMUTABLE."
-  customCode: String
-  "The id of a domain with codes of its own that gets the code. In an upsert, another one than that of the existing link is IMMUTABLE."
-  domainId: ID
-  "A title."
-  title: String
-  "A note for the members."
-  note: String
-  "The tags, all of them."
-  tags: [String!]
-  "The id of the link's folder."
-  folderId: ID
-  "The link redirects from this time on."
-  startsAt: Time
-  "The link responds 410 from this time on."
-  expiresAt: Time
-  "The maximum number of redirects."
-  maxClicks: Int64
-  "The HTTP status of the redirect."
-  redirectStatus: Int
-  "How the link answers visitors."
-  routing: LinkRoutingInput
-  "The caller's own id. An upsert requires it: INVALID_INPUT."
-  externalId: String
-  "The caller's own data, all of it."
-  metadata: [MetadataInput!]
-  "Whether the link is archived."
-  archived: Boolean
-  "Whether its stats are public."
-  statsPublic: Boolean
-}
-
-"Effects of one failed link on a batch."
-enum BatchPolicy {
-  "The other links succeed."
-  SKIP_FAILED
-  "The whole batch fails: the other links have CONFLICT."
-  ALL_OR_NOTHING
-}
-
-"Payload of createLinks."
-type CreateLinksPayload {
-  "A result for each link, in the order of the input; field is a path in that link's input. Empty when the whole call fails."
-  results: [CreateLinkPayload!]!
-  "The id for revertOperation, which undoes the call; null when nothing was changed."
-  operationId: ID
-  "User errors of the whole call. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of createAnonymousLink."
-input CreateAnonymousLinkInput {
-  "The destination: http or https, at most 8,192 bytes."
-  url: String!
-}
-
-"Payload of createAnonymousLink."
-type CreateAnonymousLinkPayload {
-  "The new link; null when there are errors."
-  link: Link
-  "The token with which any user can claim the link. It is returned only here."
-  claimToken: String
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of claimLinks."
-input ClaimLinksInput {
-  "The workspace of the links."
-  workspaceId: ID!
-  "The claim tokens, 1 to 100."
-  claimTokens: [String!]!
-}
-
-"Payload of claimLinks."
-type ClaimLinksPayload {
-  "A result for each token, in their order; empty when the whole call fails."
-  results: [ClaimLinkResult!]!
-  "User errors of the whole call. Empty on success."
-  errors: [UserError!]!
-}
-
-"The result of one claim token."
-type ClaimLinkResult {
-  "The outcome."
-  status: ClaimStatus!
-  "The link, if it belongs to the workspace now."
-  link: Link
-  """
-  User errors: NOT_FOUND, EXPIRED, CONFLICT if another workspace has claimed it, CODE_TAKEN if the workspace has another link
-  with the same code, QUOTA_EXCEEDED, UNSAFE_URL. Empty on success.
-  """
-  errors: [UserError!]!
-}
-
-"Outcomes of a claim token."
-enum ClaimStatus {
-  "The link belongs to the workspace now."
-  CLAIMED
-  "It was claimed before: by this workspace, which link shows, or by another."
-  ALREADY_CLAIMED
-  "It expired before it was claimed. Its short URL cannot be revived: offer to create a link to the same URL."
-  EXPIRED
-  "No link has this token: it never existed, or was purged. No later claim succeeds: delete the token."
-  UNKNOWN
-  "It cannot be claimed at present and stays unchanged: errors has the reason."
-  REFUSED
-}
-
-"Input of updateLink. Absent fields stay unchanged."
-input UpdateLinkInput {
-  "The link's id."
-  id: ID!
-  "The destination. That of a DETERMINISTIC link cannot change."
-  url: String
-  "The title; null removes it."
-  title: String
-  "The note; null removes it."
-  note: String
-  "The tags, all of them; null removes them."
-  tags: [String!]
-  "The id of the link's folder; null: none."
-  folderId: ID
-  "The link redirects from this time on; null: immediately."
-  startsAt: Time
-  "From this time on, the link responds 410. It must be in the future. Null: never."
-  expiresAt: Time
-  """
-  The maximum number of redirects, counted from the link's creation; null: unlimited. When it is set on a link that is being
-  followed, redirects by other nodes within the same second may exceed it, and so may clicks that still wait for the database.
-  Previews and prefetches do not count. For small numbers, set routing.gate.confirm too: link scanners look like browsers.
-  """
-  maxClicks: Int64
-  "The HTTP status of the redirect: 301, 302, 307 or 308."
-  redirectStatus: Int
-  "Whether the link is archived. Archived links redirect."
-  archived: Boolean
-  "Whether its stats are public, at the short URL followed by a plus sign."
-  statsPublic: Boolean
-  "The link's updatedAt as the caller has read it. If the link has changed since, the update fails with CONFLICT."
-  updatedAt: Time
-  "How the link answers visitors; absent fields of it stay. Null: a plain link."
-  routing: LinkRoutingInput
-  "The caller's own id; null removes it. Error: EXTERNAL_ID_TAKEN."
-  externalId: String
-  "The caller's own data, all of it; null removes it."
-  metadata: [MetadataInput!]
-}
-
-"Payload of updateLink, and the result of one change of updateLinks."
-type UpdateLinkPayload {
-  "The changed link; null when there are errors."
-  link: Link
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of upsertLink."
-input UpsertLinkInput {
-  "The workspace."
-  workspaceId: ID!
-  "The link."
-  link: NewLinkInput!
-}
-
-"Payload of upsertLink, and the result of one link of upsertLinks."
-type UpsertLinkPayload {
-  "The link; null when there are errors."
-  link: Link
-  "The outcome; null when there are errors."
-  outcome: UpsertOutcome
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of upsertLinks."
-input UpsertLinksInput {
-  "The workspace."
-  workspaceId: ID!
-  "The links, 1 to 1,000, with distinct external ids."
-  links: [NewLinkInput!]!
-  "How the other links are treated when one has an error. Default: SKIP_FAILED."
-  onError: BatchPolicy
-}
-
-"Payload of upsertLinks."
-type UpsertLinksPayload {
-  "A result for each link, in the order of the input; field is a path in that link's input. Empty when the whole call fails."
-  results: [UpsertLinkPayload!]!
-  "The id for revertOperation, which undoes the call; null when nothing was changed."
-  operationId: ID
-  "User errors of the whole call. Empty on success."
-  errors: [UserError!]!
-}
-
-"The outcome of an upsert."
-enum UpsertOutcome {
-  "The link was created."
-  CREATED
-  "The link existed and was changed, adopted or restored."
-  UPDATED
-  "The link was equal already; nothing was written."
-  UNCHANGED
-}
-
-"Input of updateLinks."
-input UpdateLinksInput {
-  "The workspace that the links are in."
-  workspaceId: ID!
-  "The changes, 1 to 1,000."
-  links: [UpdateLinkInput!]!
-  "The effect of one failed change on the others. Default: SKIP_FAILED."
-  onError: BatchPolicy
-}
-
-"Payload of updateLinks."
-type UpdateLinksPayload {
-  "A result for each change, in the order of the input; field is a path in that change. Empty when the whole call fails."
-  results: [UpdateLinkPayload!]!
-  "The id for revertOperation, which undoes the call; null when nothing was changed."
-  operationId: ID
-  "User errors of the whole call. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of deleteLinks."
-input DeleteLinksInput {
-  "The workspace that the links are in."
-  workspaceId: ID!
-  "The links' ids, 1 to 1,000."
-  ids: [ID!]!
-  "The effect of one failed deletion on the others. Default: SKIP_FAILED."
-  onError: BatchPolicy
-}
-
-"Payload of deleteLinks."
-type DeleteLinksPayload {
-  "A result for each id, in the order of the input; empty when the whole call fails."
-  results: [DeleteLinkPayload!]!
-  "The id for revertOperation, which undoes the call; null when nothing was changed."
-  operationId: ID
-  "User errors of the whole call. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of checkLink."
-input CheckLinkInput {
-  "The link's id."
-  id: ID!
-}
-
-"A pair of the caller's own data."
-type Metadata {
-  "The key."
-  key: String!
-  "The value."
-  value: String!
-}
-
-"Input for Metadata."
-input MetadataInput {
-  "The key, 1 to 50 of the characters A-Z, a-z, 0-9, _, . and -."
-  key: String!
-  "The value, at most 500 characters."
-  value: String!
-}
-
-"How a URL responded at its last check."
-enum DestinationState {
-  "It has not been checked since it was set."
-  UNCHECKED
-  "It responded with a status below 400, or refuses programs: 401, 403, 405, 406, 429, 451, 999, or a challenge for browsers."
-  OK
-  "It responded with another status."
-  BROKEN
-  "It did not respond."
-  UNREACHABLE
-}
-
-"The last check of one URL of a link."
-type DestinationCheck {
-  "The URL."
-  url: String! @cost(weight: 5)
-  "The position of the URL in the link, as in url, or routing, rules, 0, targets, 1, url."
-  field: [String!]!
-  "How it responded."
-  state: DestinationState!
-  "The HTTP status; null if there was no response, or no check."
-  status: Int
-  "Time of the check; null before the first."
-  checkedAt: Time
-}
-
-"Payload of checkLink."
-type CheckLinkPayload {
-  "The link with its checked destination; null when there are errors."
-  link: Link
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of reportLink."
-input ReportLinkInput {
-  "The link's short URL, in any form that redirects."
-  shortUrl: String!
-  "The reason of the report."
-  reason: ReportReason!
-  "Details, up to 2,000 characters."
-  details: String
-}
-
-"Reasons to report a link."
-enum ReportReason {
-  "Unsolicited messages contain it."
-  SPAM
-  "Its destination imitates another site to steal secrets."
-  PHISHING
-  "Its destination distributes harmful software."
-  MALWARE
-  "Its destination is illegal."
-  ILLEGAL
-  "Another reason, stated in details."
-  OTHER
-}
-
-"Payload of reportLink."
-type ReportLinkPayload {
-  "Whether the report was stored for the operator."
-  reported: Boolean!
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of restoreLink."
-input RestoreLinkInput {
-  "The link's id."
-  id: ID!
-}
-
-"Payload of restoreLink."
-type RestoreLinkPayload {
-  "The link; null when there are errors."
-  link: Link
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of revertLink."
-input RevertLinkInput {
-  "The link."
-  id: ID!
-  "The number of the version."
-  version: Int!
-  "The link's updatedAt as the caller has seen it: CONFLICT if it has changed since."
-  updatedAt: Time
-}
-
-"Payload of revertLink."
-type RevertLinkPayload {
-  "The link; null when there are errors."
-  link: Link
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of scheduleLinkChange."
-input ScheduleLinkChangeInput {
-  "The link."
-  linkId: ID!
-  "When it takes effect: 5 seconds to 2 years ahead."
-  at: Time!
-  "The change."
-  change: LinkChangeInput!
-}
-
-"Fields that can be changed at an instant in the future: at least one; as in updateLink."
-input LinkChangeInput {
-  "The destination. IMMUTABLE for a DETERMINISTIC link."
-  url: String
-  "The title."
-  title: String
-  "The note for the members."
-  note: String
-  "The tags, all of them."
-  tags: [String!]
-  "The id of the link's folder; null: none."
-  folderId: ID
-  "The HTTP status of the redirect."
-  redirectStatus: Int
-  "How the link answers visitors; absent fields of it stay."
-  routing: LinkRoutingInput
-}
-
-"Payload of scheduleLinkChange."
-type ScheduleLinkChangePayload {
-  "The scheduled change; null when there are errors."
-  scheduledChange: ScheduledChange
-  "The link; null when there are errors."
-  link: Link
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of cancelLinkChange."
-input CancelLinkChangeInput {
-  "The scheduled change."
-  id: ID!
-}
-
-"Payload of cancelLinkChange."
-type CancelLinkChangePayload {
-  "The link; null when there are errors."
-  link: Link
-  "The id of the canceled change; null when there are errors."
-  deletedId: ID
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of revertOperation."
-input RevertOperationInput {
-  "The workspace."
-  workspaceId: ID!
-  "The operation."
-  operationId: ID!
-}
-
-"Payload of revertOperation."
-type RevertOperationPayload {
-  "A result for each link of this call; empty when there are errors of the whole call."
-  results: [RevertLinkResult!]!
-  "How many links of the operation are left; call again until it is 0."
-  remaining: Int!
-  "User errors of the whole call. Empty on success."
-  errors: [UserError!]!
-}
-
-"The result for one link of revertOperation."
-type RevertLinkResult {
-  "The id of the link."
-  linkId: ID!
-  "The link; null when there are errors."
-  link: Link
-  "User errors. Empty on success, and when the link was undone before."
-  errors: [UserError!]!
-}
-
-"Input of replaceTags."
-input ReplaceTagsInput {
-  "The workspace."
-  workspaceId: ID!
-  "The tags to replace, 1 to 20."
-  from: [String!]!
-  "The tag that their links get instead, which may be one of them. Default: none; the tags are removed."
-  to: String
-}
-
-"Payload of replaceTags."
-type ReplaceTagsPayload {
-  "The number of links that this call changed, up to 1,000."
-  changed: Int!
-  "How many links still have one of the tags; call again until it is 0."
-  remaining: Int64!
-  "The id for revertOperation, the same for all calls with equal input on a day of UTC; null if nothing changed."
-  operationId: ID
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of deleteLink."
-input DeleteLinkInput {
-  "The link's id."
-  id: ID!
-}
-
-"Payload of deleteLink, and the result of one deletion of deleteLinks."
-type DeleteLinkPayload {
-  "The link, now DELETED; null when there are errors."
-  link: Link
-  "The id of the deleted link; null when there are errors."
-  deletedId: ID
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"A user account."
-type User implements Node {
-  "The id: usr_ and 26 characters."
-  id: ID!
-  "The address to log in with, in lower case. Members of the same workspaces see it."
-  email: EmailAddress!
-  "Whether the address is verified."
-  emailVerified: Boolean!
-  "The displayed name."
-  name: String!
-  "Time of registration."
-  createdAt: Time!
-  "The new address of updateMe until it is verified. Null for other users than the caller."
-  pendingEmail: EmailAddress
-  "Whether the account has a password. False for other users than the caller."
-  hasPassword: Boolean!
-  "Its second factors. Null for other users than the caller."
-  secondFactors: SecondFactors
-  "Its identities at identity providers, newest first. Empty for other users than the caller."
-  ssoIdentities: [SsoIdentity!]!
-  "The workspaces of which the user is a member, newest first. Empty for other users than the caller."
-  workspaces(
-    "Lists deleted workspaces that the user can restore instead. Default: false."
-    deleted: Boolean
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-  ): WorkspaceConnection! @listSize
-  "The user's active sessions, newest first. Empty for other users than the caller."
-  sessions(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-  ): SessionConnection! @listSize
-}
-
-"An active log-in."
-type Session implements Node {
-  "The id: ses_ and 26 characters."
-  id: ID!
-  "The user agent of the log-in."
-  agent: String!
-  "Time of the log-in."
-  createdAt: Time!
-  "How it was authenticated."
-  methods: [AuthMethod!]!
-  "When it was authenticated. Refreshing does not change it."
-  authenticatedAt: Time!
-  "Time of the latest refresh."
-  usedAt: Time!
-  "Expiration, unless it is refreshed before."
-  expiresAt: Time!
-  "Whether this request belongs to it."
-  isCurrent: Boolean!
-}
-
-"A page of sessions."
-type SessionConnection {
-  "The sessions, each with its cursor."
-  edges: [SessionEdge!]!
-  "The same objects without their cursors."
-  nodes: [Session!]!
-  "Information about the page."
-  pageInfo: PageInfo!
-}
-
-"A session in a page."
-type SessionEdge {
-  "The session's cursor."
-  cursor: String!
-  "The session."
-  node: Session!
-}
-
-"Roles of members. Each role includes the permissions of the following ones; see Permission."
-enum Role {
-  "All permissions."
-  OWNER
-  "Manages members, API keys, domains and settings."
-  ADMIN
-  "Manages links."
-  EDITOR
-  "Reads links, stats, members and domains."
-  VIEWER
-}
-
-"""
-Permissions of members and API keys. Every object requires the permission of its own type, in every field that returns it. If an API key
-may not read the object, the field is null if it is nullable, and fails with FORBIDDEN otherwise. No key can create keys, or change
-members and settings.
-"""
-enum Permission {
-  "Read links and their quotas. Minimum role: VIEWER; or an API key."
-  LINKS_READ
-  "Create, change, delete and claim links; includes LINKS_READ and LINKS_CREATE. Minimum role: EDITOR; or an API key."
-  LINKS_WRITE
-  "Create links, without reading any. A key with this permission alone is publishable. Minimum role: EDITOR; or an API key."
-  LINKS_CREATE
-  "Read stats. Minimum role: VIEWER; or an API key."
-  STATS_READ
-  "Read the members. Minimum role: VIEWER; or an API key."
-  MEMBERS_READ
-  "Invite and remove members, change their roles, read and revoke invitations. Minimum role: ADMIN."
-  MEMBERS_WRITE
-  "Appoint, change and remove owners, transfer the ownership. Minimum role: OWNER."
-  OWNERS_WRITE
-  "Read, create and revoke API keys. Minimum role: ADMIN."
-  API_KEYS_WRITE
-  "Read the domains. Minimum role: VIEWER; or an API key."
-  DOMAINS_READ
-  "Add, verify and remove domains; includes DOMAINS_READ. Minimum role: ADMIN; or an API key."
-  DOMAINS_WRITE
-  "Read and export the audit log. Minimum role: ADMIN; or an API key."
-  AUDIT_READ
-  "Change the name, the slug and the defaults. Minimum role: ADMIN."
-  SETTINGS_WRITE
-  "Delete and restore the workspace. Minimum role: OWNER."
-  WORKSPACE_DELETE
-  "See, create, change and delete webhooks and their deliveries. Minimum role: ADMIN; or an API key."
-  WEBHOOKS_WRITE
-}
-
-"A page of workspaces."
-type WorkspaceConnection {
-  "The workspaces, each with its cursor."
-  edges: [WorkspaceEdge!]!
-  "The same objects without their cursors."
-  nodes: [Workspace!]!
-  "Information about the page."
-  pageInfo: PageInfo!
-}
-
-"A workspace in a page."
-type WorkspaceEdge {
-  "The workspace's cursor."
-  cursor: String!
-  "The workspace."
-  node: Workspace!
-}
-
-"A tenant. Its members share links, stats and settings."
-type Workspace implements Node {
-  "The id: ws_ and 26 characters. It never changes, because deterministic codes depend on it."
-  id: ID!
-  "Its part of short URLs."
-  slug: String!
-  "The displayed name."
-  name: String!
-  "Time of creation."
-  createdAt: Time!
-  "Whether members need a second factor or single sign-on to open it: otherwise all but its name and settings is FORBIDDEN."
-  requireSecondFactor: Boolean!
-  "The caller's role."
-  viewerRole: Role!
-  "The strategy of links that do not set one."
-  defaultStrategy: CodeStrategy!
-  "The HTTP status of links that do not set one."
-  defaultRedirectStatus: Int!
-  "The monthly limit of redirects of each link; Link.hitQuota has the usage."
-  hitLimit: Int64!
-  "The quota of new links. FORBIDDEN for API keys that are restricted to folders."
-  linkQuota: Quota
-  """
-  Its links: newest first and without deleted ones, unless filter and orderBy state otherwise. Pages do not shift while links
-  are added. Fails with INVALID_INPUT.
-  """
-  links(
-    "Number of items from the start, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-    "Number of items from the end, 1 to 100. Cannot be combined with first."
-    last: Int
-    "Returns items before this cursor."
-    before: String
-    "Selects links. Default: all but deleted ones."
-    filter: LinkFilter
-    "The order. Default: newest first. A cursor is valid only in the order that returned it."
-    orderBy: LinkOrder
-  ): LinkConnection @listSize(slicingArguments: ["last", "first"])
-  "The clicks of its links in a range of time. Fails with INVALID_INPUT."
-  stats(
-    "The time range, extended to whole quarters of an hour. Default: the last 30 days."
-    range: TimeRange
-    "IANA time zone that determines days, such as Europe/Berlin. Default: UTC."
-    timezone: String
-    "Selects clicks. Default: all."
-    filter: ClickFilter
-    "Only clicks of links that have this tag now. Default: all, including purged links."
-    tag: String
-    "Only clicks of links that are in this folder now. Default: all."
-    folderId: ID
-  ): Stats @cost(weight: 20)
-  "The stored single clicks of its links, newest first. Fails with INVALID_INPUT."
-  clicks(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-    "The time range. Default: all stored clicks."
-    range: TimeRange
-    "Selects clicks. Default: all."
-    filter: ClickFilter
-  ): ClickConnection @listSize
-  """
-  Requests for its short URLs in the last 90 days that matched no active link, most frequent first: of unknown codes, and of links
-  that have ended, have not started or are over their quota. Fails with INVALID_INPUT.
-  """
-  unmatchedRequests(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-  ): [UnmatchedRequest!] @listSize
-  "The caller's permissions."
-  permissions: [Permission!]!
-  "The verified domain of displayed short URLs; null: the instance's own host."
-  primaryHost: String
-  "Time of deletion; null if it is not deleted. It can be restored for 30 days."
-  deletedAt: Time
-  "Its members, newest account first."
-  members(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-  ): MemberConnection @listSize
-  "The invitations that can still be accepted, newest first. Needs MEMBERS_WRITE."
-  invitations(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-  ): InvitationConnection @listSize
-  "Its API keys without revoked ones, newest first. Needs API_KEYS_WRITE."
-  apiKeys(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-  ): ApiKeyConnection @listSize
-  "Its domains, newest first."
-  domains(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-  ): DomainConnection @listSize
-  """
-  Its events of the last 30 days in the order of their commits, oldest first. Needs LINKS_READ; events that the caller may
-  not see are left out. With types, a page may have fewer events than requested, although hasNextPage is true: continue
-  after endCursor. Fails with INVALID_INPUT, and with EXPIRED for a cursor that is too old.
-  """
-  events(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "The cursor after which to continue: an event's id. Default: the oldest."
-    after: String
-    "Only these types of the event log. Default: all. LINK_CLICKED is INVALID_INPUT."
-    types: [EventType!]
-    "Only those about this link. Default: all."
-    linkId: ID
-  ): EventConnection @listSize
-  "Its webhooks, newest first. Needs WEBHOOKS_WRITE."
-  webhooks(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-  ): WebhookConnection @listSize
-  """
-  All events of the last 400 days, newest first; /export/audit/{id} has them as lines of JSON. Needs AUDIT_READ. Fails with
-  INVALID_INPUT.
-  """
-  auditLog(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-    "Selects events. Default: all."
-    filter: EventFilter
-  ): EventConnection @listSize
-  """
-  Routing that is copied into new links; later changes do not affect existing ones. It has no rules, URLs, card, gate, QR codes,
-  tests and warnings.
-  """
-  routingDefaults: LinkRouting!
-  "Where unknown and deleted links redirect visitors; null: 404. A domain's own setting wins."
-  notFoundUrl: String
-  "Where ended links redirect visitors; null: 410. A link's or domain's own setting wins."
-  endedUrl: String
-  """
-  Whether upper and lower case differ in its custom codes, as in workspaces that were created before the setting. If false, /Promo and
-  /PROMO find the custom code promo. Generated codes always differ by case.
-  """
-  caseSensitiveCodes: Boolean!
-  """
-  Whether a short URL followed by + shows its destination, on a page for visitors. Links that have not started or have ended answer 404
-  there, and of a link with maxClicks or a gate the page shows no destination.
-  """
-  inspectable: Boolean!
-  "The style of its QR codes."
-  qrStyle: QrStyle! @cost(weight: 0, free: 1000)
-  "Its folders, by name."
-  folders(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-  ): FolderConnection @listSize
-  "Its tasks, newest first; for an API key that is restricted to folders, its own. Fails with INVALID_INPUT."
-  tasks(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-    "The tasks to list. Default: all."
-    filter: TaskFilter
-  ): TaskConnection @listSize
-  "Its UTM templates, by name."
-  utmTemplates(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-  ): UtmTemplateConnection @listSize
-  "The tags of its links, in the order of their code points. Costs a point more per 100 links. Fails with INVALID_INPUT."
-  tags(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-    "How the names begin, without regard to case, up to 50 characters. Default: all."
-    prefix: String
-  ): TagConnection @cost(weight: 20) @listSize
-}
-
-"A tag of links. Tags come and go with the links that have them."
-type Tag {
-  "The name, 1 to 50 characters."
-  name: String!
-  "The number of links that have it, without deleted ones."
-  linkCount: Int64!
-}
-
-"A page of tags."
-type TagConnection {
-  "The tags, each with its cursor."
-  edges: [TagEdge!]!
-  "The same objects without their cursors."
-  nodes: [Tag!]!
-  "The position of the page."
-  pageInfo: PageInfo!
-  "The number on all pages."
-  totalCount: Int64! @cost(weight: 20)
-}
-
-"A tag in a page."
-type TagEdge {
-  "Its cursor."
-  cursor: String!
-  "The tag."
-  node: Tag!
-}
-
-"The membership of a user in a workspace."
-type Member implements Node {
-  "The id: mem_ and 52 characters."
-  id: ID!
-  "The user."
-  user: User!
-  "The role."
-  role: Role!
-  "Time of joining."
-  joinedAt: Time!
-}
-
-"A page of members."
-type MemberConnection {
-  "The members, each with its cursor."
-  edges: [MemberEdge!]!
-  "The same objects without their cursors."
-  nodes: [Member!]!
-  "Information about the page."
-  pageInfo: PageInfo!
-  "The number on all pages."
-  totalCount: Int64! @cost(weight: 5)
-}
-
-"A member in a page."
-type MemberEdge {
-  "Its cursor."
-  cursor: String!
-  "A member."
-  node: Member!
-}
-
-"An invitation to become a member, for an e-mail address."
-type Invitation implements Node {
-  "The id: inv_ and 26 characters."
-  id: ID!
-  "The invited address, in lower case."
-  email: EmailAddress!
-  "The new role."
-  role: Role!
-  "The inviting user."
-  invitedBy: User
-  "Time of creation."
-  createdAt: Time!
-  "Expiration, after 7 days."
-  expiresAt: Time!
-}
-
-"A page of invitations."
-type InvitationConnection {
-  "The invitations, each with its cursor."
-  edges: [InvitationEdge!]!
-  "The same objects without their cursors."
-  nodes: [Invitation!]!
-  "Information about the page."
-  pageInfo: PageInfo!
-  "The number on all pages."
-  totalCount: Int64! @cost(weight: 5)
-}
-
-"An invitation in a page."
-type InvitationEdge {
-  "Its cursor."
-  cursor: String!
-  "An invitation."
-  node: Invitation!
-}
-
-"A credential for programs. It belongs to its workspace, not to the user who created it."
-type ApiKey implements Node {
-  "The id: key_ and 26 characters."
-  id: ID!
-  "The displayed name."
-  name: String!
-  "The first characters of its secret."
-  prefix: String!
-  "Its permissions."
-  scopes: [Permission!]!
-  "The hosts that its links may lead to; empty: any."
-  destinationHosts: [String!]!
-  "The origins of pages that may use it; empty: those of the server. Programs send none."
-  origins: [String!]!
-  "The networks that may use it; empty: all."
-  networks: [String!]!
-  "Requests per minute; null: the server's limit."
-  requestsPerMinute: Int
-  "How many links a publishable key may create on a day in UTC; null: a tenth of what the workspace may create in a month."
-  linksPerDay: Int
-  "The folders that it is restricted to; empty: no restriction. A revoked key has those that still exist."
-  folders: [Folder!] @listSize(assumedSize: 100)
-  "The user who created it."
-  createdBy: User
-  "Time of creation."
-  createdAt: Time!
-  "Expiration; null: never."
-  expiresAt: Time
-  "When the secret before the last rotation ends or has ended; null: there was none, or it ended at once."
-  oldSecretEndsAt: Time
-  "Time of the last use, to the minute; null: never used."
-  lastUsedAt: Time
-  "Time of revocation; null if it is not revoked."
-  revokedAt: Time
-}
-
-"A page of API keys."
-type ApiKeyConnection {
-  "The API keys, each with its cursor."
-  edges: [ApiKeyEdge!]!
-  "The same objects without their cursors."
-  nodes: [ApiKey!]!
-  "Information about the page."
-  pageInfo: PageInfo!
-  "The number on all pages."
-  totalCount: Int64! @cost(weight: 5)
-}
-
-"An API key in a page."
-type ApiKeyEdge {
-  "Its cursor."
-  cursor: String!
-  "An API key."
-  node: ApiKey!
-}
-
-"A custom domain. Once it is verified, the workspace's links redirect there."
-type Domain implements Node {
-  "The id: dom_ and 26 characters."
-  id: ID!
-  "The host, in lower case; internationalized names in their ASCII form."
-  host: String!
-  "Which codes it answers. It never changes."
-  codeSpace: CodeSpace!
-  "Whether upper and lower case differ in its own codes; true for SHARED, where the workspace decides. It never changes."
-  caseSensitive: Boolean!
-  "The state of its verification."
-  status: DomainStatus!
-  "The name of the TXT record, which must remain set."
-  recordName: String!
-  "The required value of the TXT record."
-  recordValue: String!
-  "Time of addition."
-  createdAt: Time!
-  "Time of verification; null if it is not verified."
-  verifiedAt: Time
-  "Time since which the record of a verified domain has been missing; null if it was found. After 72 hours the domain is PENDING."
-  failedAt: Time
-  "Where its root redirects; null: 404."
-  rootUrl: String
-  "Where unknown and deleted links redirect visitors; null: the workspace's."
-  notFoundUrl: String
-  "Where ended links redirect visitors; null: the workspace's."
-  endedUrl: String
-  "Where /favicon.ico redirects; null: no icon."
-  faviconUrl: String
-  "Whether search engines may crawl and index its short URLs."
-  indexable: Boolean!
-  "The JSON of /.well-known/apple-app-site-association; null: 404."
-  appleAppSiteAssociation: String @cost(weight: 20)
-  "The JSON of /.well-known/assetlinks.json; null: 404."
-  assetLinks: String @cost(weight: 20)
-}
-
-"Which codes a domain answers."
-enum CodeSpace {
-  "All codes of the workspace that belong to no domain."
-  SHARED
-  "Only codes that were created for this domain."
-  OWN
-}
-
-"States of a domain."
-enum DomainStatus {
-  "Its record has not been found: short URLs do not work there."
-  PENDING
-  "Short URLs work there."
-  VERIFIED
-  "Short URLs work there, but its record is missing. After 72 hours it becomes PENDING."
-  FAILING
-}
-
-"A page of domains."
-type DomainConnection {
-  "The domains, each with its cursor."
-  edges: [DomainEdge!]!
-  "The same objects without their cursors."
-  nodes: [Domain!]!
-  "Information about the page."
-  pageInfo: PageInfo!
-  "The number on all pages."
-  totalCount: Int64! @cost(weight: 5)
-}
-
-"A domain in a page."
-type DomainEdge {
-  "Its cursor."
-  cursor: String!
-  "A domain."
-  node: Domain!
-}
-
-"The values of a field before and after a change."
-type FieldChange {
-  "The name of the field, as in the API."
-  field: String!
-  "The value before, as JSON; null: omitted or secret."
-  before: String @cost(weight: 5)
-  "The value after, as JSON; null: omitted or secret."
-  after: String @cost(weight: 5)
-  "Whether values are left out because they are secret or exceed 4 KiB."
-  omitted: Boolean!
-}
-
-"The state of a link from one change to the next."
-type LinkVersion {
-  "The link."
-  link: Link
-  "Its number, from 1."
-  number: Int!
-  "Its first instant."
-  from: Time!
-  "The first instant after it; null: it is the newest."
-  to: Time
-  "How it came about."
-  cause: ChangeCause!
-  "The id of the user or API key that made the change; null: the server, the operator, or without MEMBERS_READ."
-  actorId: ID
-  "The user who made the change; null: not a user, deleted since, or without MEMBERS_READ."
-  actor: User
-  "The bulk call that it was part of; null: none."
-  operationId: ID
-  "The fields that differ from the version before."
-  changes: [FieldChange!]! @listSize(assumedSize: 3)
-  "The destination."
-  originalUrl: String! @cost(weight: 5)
-  "The title."
-  title: String
-  "The note for the members."
-  note: String @cost(weight: 5)
-  "The tags."
-  tags: [String!]!
-  "The id of its folder; null: none, also for a folder that has been deleted since."
-  folderId: ID
-  "The caller's own id."
-  externalId: String
-  "The caller's own data."
-  metadata: [Metadata!]! @cost(weight: 4, free: 1000)
-  "Whether it was archived."
-  archived: Boolean!
-  "Whether its statistics were public."
-  statsPublic: Boolean!
-  "From when on it redirected."
-  startsAt: Time
-  "From when on it had ended."
-  expiresAt: Time
-  "How many redirects it answered."
-  maxClicks: Int64
-  "The HTTP status of its redirects."
-  redirectStatus: Int!
-  "How it answered visitors."
-  routing: LinkRouting!
-  "Whether it was deleted."
-  deleted: Boolean!
-  "Whether the operator had disabled it."
-  disabled: Boolean!
-}
-
-"A page of versions."
-type LinkVersionConnection {
-  "The versions, each with its cursor."
-  edges: [LinkVersionEdge!]!
-  "The same objects without their cursors."
-  nodes: [LinkVersion!]!
-  "The position of the page."
-  pageInfo: PageInfo!
-}
-
-"A version in a page."
-type LinkVersionEdge {
-  "Its cursor."
-  cursor: String!
-  "The version."
-  node: LinkVersion!
-}
-
-"How a version came about."
-enum ChangeCause {
-  "The link was created."
-  CREATED
-  "A caller changed it."
-  UPDATED
-  "A caller deleted it."
-  DELETED
-  "A caller restored it."
-  RESTORED
-  "A creation restored it with new content."
-  REVIVED
-  "A workspace claimed it."
-  CLAIMED
-  "A caller reverted it to an earlier version."
-  REVERTED
-  "A scheduled change took effect."
-  SCHEDULED
-  "An import created or changed it."
-  IMPORTED
-  "The operator disabled or enabled it."
-  OPERATOR
-}
-
-"A change of a link at an instant in the future."
-type ScheduledChange implements Node {
-  "The id: sch_ and 26 characters."
-  id: ID!
-  "The link as it is now."
-  link: Link!
-  "When it takes effect."
-  at: Time!
-  "The fields that it changes, with the values as they are now and will be."
-  changes: [FieldChange!]! @listSize(assumedSize: 3)
-  "When it was scheduled."
-  createdAt: Time!
-  "The user who scheduled it; null: an API key, deleted since, or without MEMBERS_READ."
-  createdBy: User
-}
-
-"One recorded change, in the audit log for 400 days. Those of the event log are in it for 30 days, see EventType."
-type Event implements Node {
-  "The id: evt_ and 26 characters; also its cursor in events, and the webhook-id of its deliveries."
-  id: ID!
-  "The type."
-  type: EventType!
-  "When it took effect. Events are ordered by commit, which can be later."
-  at: Time!
-  "When it was recorded."
-  createdAt: Time!
-  "The workspace."
-  workspaceId: ID!
-  "The id of the user or API key that caused it; null: the server, the operator, or without MEMBERS_READ and AUDIT_READ."
-  actorId: ID
-  "The user who caused it; null: not a user, deleted since, or without MEMBERS_READ."
-  actor: User
-  "The id of the object that it is about."
-  subjectId: ID!
-  "The link as it is now; null: it is not about a link, the link has been purged, or without LINKS_READ."
-  link: Link
-  "The number of the link's version after the change; null: no change of the link."
-  version: Int
-  "The bulk call that it was part of; null: none."
-  operationId: ID
-  "The changed fields with their values before and after; empty for creation, deletion, restoring and purged links."
-  changes: [FieldChange!]! @listSize(assumedSize: 3)
-  "Details as a JSON object; null: without AUDIT_READ."
-  details: String
-  "The URL that failed or recovered; null for other types."
-  url: String @cost(weight: 5)
-}
-
-"""
-The types of events. Those up to WEBHOOK_DISABLED are in the event log: events, eventCommitted and webhooks have them. The others
-are in the audit log only, and INVALID_INPUT elsewhere.
-"""
-enum EventType {
-  "A link was created."
-  LINK_CREATED
-  "A link was changed by a caller or a revert."
-  LINK_UPDATED
-  "A link was deleted."
-  LINK_DELETED
-  "A deleted link was restored or revived."
-  LINK_RESTORED
-  "An anonymous link was claimed."
-  LINK_CLAIMED
-  "startsAt of a link has come."
-  LINK_STARTED
-  "expiresAt of a link has come."
-  LINK_EXPIRED
-  "The clicks of a link have reached maxClicks."
-  LINK_EXHAUSTED
-  "The operator disabled a link."
-  LINK_DISABLED
-  "The operator enabled a link."
-  LINK_ENABLED
-  "Clean-up removed a link for good."
-  LINK_PURGED
-  "Clicks were recorded. Only webhooks receive it, in batches; see linkClicked and clicks."
-  LINK_CLICKED
-  "A URL of a link failed two checks in a row."
-  DESTINATION_FAILED
-  "A URL that had failed passed a check."
-  DESTINATION_RECOVERED
-  "A domain was verified."
-  DOMAIN_VERIFIED
-  "The record of a verified domain is missing."
-  DOMAIN_FAILING
-  "A domain is no longer verified."
-  DOMAIN_LOST
-  "A task ended: it succeeded, failed or was canceled."
-  TASK_FINISHED
-  """
-  A webhook was disabled: deliveries failed, the receiver responded 410, its API key ended, its user lost WEBHOOKS_WRITE, or the
-  operator disabled it.
-  """
-  WEBHOOK_DISABLED
-  "The workspace was created."
-  WORKSPACE_CREATED
-  "Its settings were changed."
-  WORKSPACE_UPDATED
-  "It was deleted."
-  WORKSPACE_DELETED
-  "It was restored."
-  WORKSPACE_RESTORED
-  "An address was invited."
-  MEMBER_INVITED
-  "An invitation was revoked."
-  INVITATION_REVOKED
-  "An invitation was accepted."
-  MEMBER_JOINED
-  "The role of a member was changed."
-  MEMBER_ROLE_UPDATED
-  "A member was removed, or left."
-  MEMBER_REMOVED
-  "The ownership was transferred."
-  OWNERSHIP_TRANSFERRED
-  "An API key was created."
-  API_KEY_CREATED
-  "An API key got another secret."
-  API_KEY_ROTATED
-  "An API key was revoked."
-  API_KEY_REVOKED
-  "A domain was added."
-  DOMAIN_ADDED
-  "The primary domain was set."
-  DOMAIN_MADE_PRIMARY
-  "A domain was removed."
-  DOMAIN_REMOVED
-  "A change of a link was scheduled."
-  LINK_CHANGE_SCHEDULED
-  "A scheduled change was canceled."
-  LINK_CHANGE_CANCELED
-  "The settings of a domain were changed."
-  DOMAIN_UPDATED
-  "A task was started. The details name its kind and, of an import, its source."
-  TASK_STARTED
-  "A folder was created."
-  FOLDER_CREATED
-  "A folder was renamed."
-  FOLDER_UPDATED
-  "A folder was deleted."
-  FOLDER_DELETED
-  "A UTM template was created."
-  UTM_TEMPLATE_CREATED
-  "A UTM template was changed."
-  UTM_TEMPLATE_UPDATED
-  "A UTM template was deleted."
-  UTM_TEMPLATE_DELETED
-  "Tags of links were renamed, merged or removed; the details name them."
-  TAGS_REPLACED
-  "A webhook was created."
-  WEBHOOK_CREATED
-  "A webhook was changed."
-  WEBHOOK_UPDATED
-  "A webhook was deleted."
-  WEBHOOK_DELETED
-  "The secret of a webhook was rotated."
-  WEBHOOK_SECRET_ROTATED
-}
-
-"Selects events of the audit log that match all given conditions."
-input EventFilter {
-  "The types."
-  types: [EventType!]
-  "The id of the User or ApiKey that caused them."
-  actorId: ID
-  "The id of the object that they are about."
-  subjectId: ID
-  "The begin of the time of recording, inclusive."
-  from: Time
-  "The end of the time of recording, exclusive."
-  to: Time
-}
-
-"A page of events."
-type EventConnection {
-  "The events, each with its cursor."
-  edges: [EventEdge!]!
-  "The same objects without their cursors."
-  nodes: [Event!]!
-  "The position of the page."
-  pageInfo: PageInfo!
-  """
-  The id of the newest event, from which to read only later ones; null: there is none, and in auditLog. A page without further events
-  has all up to it.
-  """
-  head: ID
-}
-
-"An event in a page."
-type EventEdge {
-  "Its cursor; in events, the id."
-  cursor: String!
-  "The event."
-  node: Event!
-}
-
-"An address that receives events, by the Standard Webhooks specification."
-type Webhook implements Node {
-  "The id: whk_ and 26 characters."
-  id: ID!
-  "Its name."
-  name: String!
-  "Where events are sent."
-  url: URL!
-  "The types that it receives."
-  types: [EventType!]!
-  "Only events about links with one of these tags; empty: all."
-  tags: [String!]!
-  "Its status."
-  status: WebhookStatus!
-  "Since when all attempts have failed; null: the last one succeeded, or there was none."
-  failingSince: Time
-  "How many deliveries wait, with those of events that were not read yet. Up to 100,000 such events are counted."
-  waiting: Int64!
-  "How many clicks were left out: too many deliveries waited, it was not ACTIVE, or the clicks were not read for 23 hours."
-  skippedClicks: Int64!
-  "When it was created."
-  createdAt: Time!
-  "The id of the user or API key that created it."
-  createdById: ID!
-  "Its deliveries of the last 30 days, newest first."
-  deliveries(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-    "Only these statuses. Default: all."
-    status: [DeliveryStatus!]
-  ): WebhookDeliveryConnection! @cost(weight: 11) @listSize
-}
-
-"The status of a webhook."
-enum WebhookStatus {
-  "Events are sent."
-  ACTIVE
-  "A member has paused it; its position in the event log stays."
-  PAUSED
-  "The server has disabled it, see WEBHOOK_DISABLED; its position in the event log stays."
-  DISABLED
-}
-
-"A page of webhooks."
-type WebhookConnection {
-  "The webhooks, each with its cursor."
-  edges: [WebhookEdge!]!
-  "The same objects without their cursors."
-  nodes: [Webhook!]!
-  "The position of the page."
-  pageInfo: PageInfo!
-  "The number on all pages."
-  totalCount: Int64! @cost(weight: 5)
-}
-
-"A webhook in a page."
-type WebhookEdge {
-  "Its cursor."
-  cursor: String!
-  "The webhook."
-  node: Webhook!
-}
-
-"One event, or one batch of clicks, for one webhook."
-type WebhookDelivery implements Node {
-  "The id: dlv_ and 26 characters."
-  id: ID!
-  "The webhook-id header: the event's id, or the first click's."
-  webhookMessageId: ID!
-  "The type."
-  type: EventType!
-  "The event; null: a batch of clicks, or the caller may not see the event."
-  event: Event
-  "How many clicks the batch has; null: an event."
-  clickCount: Int
-  "Its status."
-  status: DeliveryStatus!
-  "When it was created."
-  createdAt: Time!
-  "When the next attempt is due; null: none."
-  nextAttemptAt: Time
-  "Its attempts, oldest first, at most 20."
-  attempts: [WebhookAttempt!]! @listSize(assumedSize: 3)
-}
-
-"The status of a delivery."
-enum DeliveryStatus {
-  "An attempt is due or pending."
-  WAITING
-  "An attempt was answered with 2xx."
-  DELIVERED
-  "All attempts failed."
-  FAILED
-  "A member skipped it."
-  SKIPPED
-}
-
-"A page of deliveries."
-type WebhookDeliveryConnection {
-  "The deliveries, each with its cursor."
-  edges: [WebhookDeliveryEdge!]!
-  "The same objects without their cursors."
-  nodes: [WebhookDelivery!]!
-  "The position of the page."
-  pageInfo: PageInfo!
-}
-
-"A delivery in a page."
-type WebhookDeliveryEdge {
-  "Its cursor."
-  cursor: String!
-  "The delivery."
-  node: WebhookDelivery!
-}
-
-"One request to a webhook. Response bodies are not stored."
-type WebhookAttempt {
-  "When it was sent."
-  at: Time!
-  "The HTTP status of the response; null: none."
-  status: Int
-  "Why it failed; null: it succeeded."
-  error: AttemptError
-  "How long it took, in milliseconds."
-  durationMs: Int!
-}
-
-"Why an attempt failed."
-enum AttemptError {
-  "The response was not 2xx."
-  STATUS
-  "There was no response within 15 seconds."
-  TIMEOUT
-  "The host name could not be resolved."
-  DNS
-  "The address is not public, or the URL is refused."
-  REFUSED
-  "The connection failed."
-  CONNECTION
-  "The certificate or the handshake failed."
-  TLS
-}
-
-"Input of createWebhook."
-input CreateWebhookInput {
-  "The workspace."
-  workspaceId: ID!
-  "Its name, 1 to 100 characters."
-  name: String!
-  "Where events are sent: https, port 443 or 1024 and above, no host of this instance."
-  url: String!
-  "The types that it receives, at least one."
-  types: [EventType!]!
-  "Only events about links with one of these tags, up to 20. Default: all."
-  tags: [String!]
-}
-
-"Payload of createWebhook."
-type CreateWebhookPayload {
-  "The webhook; null when there are errors."
-  webhook: Webhook
-  "The signing secret, whsec_ and base64. It is returned this once."
-  secret: String
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of updateWebhook."
-input UpdateWebhookInput {
-  "The webhook."
-  id: ID!
-  "Its name."
-  name: String
-  "Where events are sent. Waiting deliveries go there too."
-  url: String
-  "The types that it receives, all of them."
-  types: [EventType!]
-  "The tags, all of them; null: events about any link."
-  tags: [String!]
-  "ACTIVE or PAUSED. ACTIVE continues from its position in the event log, at most 30 days back."
-  status: WebhookStatus
-  "With ACTIVE: skips the events and deliveries that wait. Default: false."
-  skipBacklog: Boolean
-}
-
-"Payload of updateWebhook."
-type UpdateWebhookPayload {
-  "The webhook; null when there are errors."
-  webhook: Webhook
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of deleteWebhook."
-input DeleteWebhookInput {
-  "The webhook."
-  id: ID!
-}
-
-"Payload of deleteWebhook."
-type DeleteWebhookPayload {
-  "The id of the deleted webhook; null when there are errors."
-  deletedId: ID
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of rotateWebhookSecret."
-input RotateWebhookSecretInput {
-  "The webhook."
-  id: ID!
-  "For how many seconds the old secret signs too, 0 to 604,800. Default: 86,400."
-  overlapSeconds: Int
-}
-
-"Payload of rotateWebhookSecret."
-type RotateWebhookSecretPayload {
-  "The webhook; null when there are errors."
-  webhook: Webhook
-  "The new signing secret. It is returned this once."
-  secret: String
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of testWebhook."
-input TestWebhookInput {
-  "The webhook."
-  id: ID!
-  "The type of the made-up event. Default: LINK_UPDATED."
-  type: EventType
-}
-
-"Payload of testWebhook."
-type TestWebhookPayload {
-  "The attempt; null when there are errors."
-  attempt: WebhookAttempt
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of redeliverWebhook: deliveryIds, failed or range."
-input RedeliverWebhookInput {
-  "The webhook."
-  id: ID!
-  "These deliveries, up to 1,000."
-  deliveryIds: [ID!]
-  "All FAILED deliveries."
-  failed: Boolean
-  "All matching events of a span within the last 30 days, also from before the webhook existed."
-  range: TimeRange
-}
-
-"Payload of redeliverWebhook."
-type RedeliverWebhookPayload {
-  "How many deliveries wait to be sent again."
-  count: Int!
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Selects links that match all given conditions."
-input LinkFilter {
-  """
-  Words that must all occur in the title, the note, the URL or the code, also as parts of words; case-insensitive. Or a short URL,
-  as link(by: {shortUrl}) takes it. Up to 200 characters and 10 words.
-  """
-  search: String
-  "The ids of folders, up to 20: links in any of them."
-  folderIds: [ID!]
-  "Whether the links are in a folder. Default: both."
-  inFolder: Boolean
-  "Tags, up to 20."
-  tags: [String!]
-  "Whether links must have any or all of the tags. Default: ANY."
-  tagMatch: TagMatch
-  "The current states. Default: all but DELETED."
-  status: [LinkStatus!]
-  "The strategies."
-  strategy: [CodeStrategy!]
-  "Whether the links are archived. Default: both."
-  archived: Boolean
-  "When the links were created."
-  created: TimeBounds
-  "The caller's own ids, up to 100."
-  externalIds: [String!]
-  "A pair of the caller's own data."
-  metadata: MetadataInput
-  "The id of the user who created or claimed the links. Needs MEMBERS_READ."
-  createdById: ID
-  "The host of the links' URL, or a host above it."
-  host: String
-  "Tags that the links must not have, up to 20."
-  withoutTags: [String!]
-  "The states of the destination."
-  destination: [DestinationState!]
-  "When the links were last changed."
-  updated: TimeBounds
-  "When the links expire."
-  expires: TimeBounds
-  "When the links were last clicked. Without from, also links that were never clicked."
-  lastClicked: TimeBounds
-  "Whether the links have routing."
-  hasRouting: Boolean
-  "Whether the links have pending scheduled changes."
-  hasScheduledChanges: Boolean
-  "The source that the links were imported from. Default: all links."
-  origin: ImportSource
-  "The ids of domains, up to 20: links with codes of their own of any of them. Default: all links."
-  domainIds: [ID!]
-}
-
-"Matches of tags."
-enum TagMatch {
-  "At least one of the tags."
-  ANY
-  "All of the tags."
-  ALL
-}
-
-"An order of links."
-input LinkOrder {
-  "The sort key."
-  field: LinkOrderField!
-  "The direction. Default: newest, most clicks or first title first."
-  direction: OrderDirection
-}
-
-"Sort keys of links. Links with equal keys are in the order of their creation."
-enum LinkOrderField {
-  "Time of creation."
-  CREATED_AT
-  "Number of clicks."
-  CLICKS
-  "Title, by the code points of its lower-case form. Links without a title sort first."
-  TITLE
-  "When they were last changed."
-  UPDATED_AT
-  "When they last answered a redirect. Links that never did come after the others in DESC."
-  LAST_CLICKED_AT
-}
-
-"Directions of an order."
-enum OrderDirection {
-  "Smallest or oldest first."
-  ASC
-  "Largest or newest first."
-  DESC
-}
-
-"A page of links."
-type LinkConnection {
-  "The links, each with its cursor."
-  edges: [LinkEdge!]!
-  "The same objects without their cursors."
-  nodes: [Link!]!
-  "Information about the page."
-  pageInfo: PageInfo!
-  "The number of matching links on all pages. It is counted only if it is selected."
-  totalCount: Int64! @cost(weight: 20)
-}
-
-"A link in a page."
-type LinkEdge {
-  "The link's cursor."
-  cursor: String!
-  "The link."
-  node: Link!
-}
-
-"Strategies of codes."
-enum CodeStrategy {
-  "Computed from the canonical URL and the workspace: the same URL in the same workspace is always the same link."
-  DETERMINISTIC
-  "An encrypted counter of the instance. A code reveals neither its counter nor its neighbours."
-  COUNTER
-  "Random."
-  RANDOM
-  "Chosen by the caller."
-  CUSTOM
-}
-
-"Kinds of links."
-enum LinkKind {
-  "Created without an account and not claimed: it expires after some hours."
-  TEMPORARY
-  "Owned by a workspace."
-  PERMANENT
-}
-
-"States of a link."
-enum LinkStatus {
-  "It redirects."
-  ACTIVE
-  "startsAt is in the future: it responds 404."
-  SCHEDULED
-  "expiresAt has passed: it responds 410."
-  EXPIRED
-  "maxClicks is used up: it responds 410."
-  EXHAUSTED
-  "A member has deleted it: it responds 404."
-  DELETED
-  "The operator has disabled it: it responds 410."
-  DISABLED
-}
-
-"A short link."
-type Link implements Node {
-  "The id: lnk_ and 26 characters."
-  id: ID!
-  "The workspace that owns it; null for an anonymous link."
-  workspace: Workspace
-  "The last segment of its short URL; of a code of a domain, the whole path without its first slash."
-  code: String!
-  "The domain whose own codes include this link's; null: the code is of the workspace, or the domain was removed. It never changes."
-  domain: Domain @cost(weight: 0, free: 16)
-  "The strategy of the code."
-  strategy: CodeStrategy!
-  "The shortest URL that redirects."
-  shortUrl: URL!
-  "The destination as it was entered. Redirects go to this URL."
-  originalUrl: String! @cost(weight: 5)
-  "The destination in canonical form, which identifies equal URLs."
-  canonicalUrl: URL! @cost(weight: 5)
-  "Its title."
-  title: String
-  "Its note, for the members."
-  note: String @cost(weight: 5)
-  "Its tags, in the order of their code points."
-  tags: [String!]!
-  "Its folder; null: none."
-  folder: Folder @cost(weight: 0, free: 4)
-  "The caller's own id, unique in the workspace."
-  externalId: String
-  "The caller's own data, in the order of the keys."
-  metadata: [Metadata!]! @cost(weight: 4, free: 1000)
-  "Whether it is archived. Archived links redirect."
-  archived: Boolean!
-  "Where it was imported from, the first 20, oldest first; empty: it was created here."
-  origins: [LinkOrigin!]! @listSize(assumedSize: 2)
-  "Whether it is temporary."
-  kind: LinkKind!
-  "The current state."
-  status: LinkStatus!
-  "It redirects from this time on; null: since its creation."
-  startsAt: Time
-  "It responds 410 from this time on; null: never."
-  expiresAt: Time
-  "The maximum number of redirects; null: unlimited."
-  maxClicks: Int64
-  "The HTTP status of its redirects: 301, 302, 307 or 308. It is an Int as all HTTP statuses, because enum values cannot be numbers."
-  redirectStatus: Int!
-  "The user who created or claimed it; null for anonymous links, for links created by an API key, and for callers without MEMBERS_READ."
-  createdBy: User
-  "Time of creation."
-  createdAt: Time!
-  "Time of the last change."
-  updatedAt: Time!
-  "Time of deletion; null if it is not deleted."
-  deletedAt: Time
-  "The number of clicks, of the same instant as stats where these are requested once. Within linkClicked it may be a second old."
-  clickCount: Int64!
-  "When it last answered a redirect, bots included, up to a few seconds old; null: never."
-  lastClickedAt: Time
-  "The mean time in milliseconds from a request's arrival until its redirect was ready; null before the first."
-  averageRedirectMs: Float
-  "The quota of its redirects."
-  hitQuota: Quota! @cost(weight: 1, free: 1000)
-  "The worst state of its URLs at their last checks: UNREACHABLE, BROKEN, UNCHECKED, then OK."
-  destinationState: DestinationState!
-  """
-  The last check of each of its URLs, about once a day: of its destination first, then of the URLs in its routing. A fallback URL with
-  placeholders has no single destination, so it is UNCHECKED.
-  """
-  destinationChecks: [DestinationCheck!]! @listSize(assumedSize: 3)
-  "The number of its newest version, from 1."
-  version: Int!
-  "Its versions, newest first, at most 1,001. Fails with INVALID_INPUT."
-  versions(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-  ): LinkVersionConnection! @cost(weight: 11) @listSize
-  "Its version at an instant; null before its creation. Fails with EXPIRED for a version that was dropped, INVALID_INPUT for the future."
-  asOf(
-    "The instant."
-    at: Time!
-  ): LinkVersion @cost(weight: 10)
-  "Its pending scheduled changes, soonest first."
-  scheduledChanges: [ScheduledChange!]! @listSize(assumedSize: 3)
-  "Its clicks in a range of time. Fails with INVALID_INPUT."
-  stats(
-    "The time range, extended to whole quarters of an hour. Default: the last 30 days."
-    range: TimeRange
-    "IANA time zone that determines days, such as Europe/Berlin. Default: UTC."
-    timezone: String
-    "Selects clicks. Default: all."
-    filter: ClickFilter
-  ): Stats @cost(weight: 20)
-  """
-  Its stored single clicks, newest first. Fails with INVALID_INPUT.
-  """
-  clicks(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-    "The time range. Default: all stored clicks."
-    range: TimeRange
-    "Selects clicks. Default: all."
-    filter: ClickFilter
-  ): ClickConnection @listSize
-  "Whether its stats are public, at the short URL followed by a plus sign."
-  statsPublic: Boolean!
-  "How it answers visitors, beyond its URL, times and status."
-  routing: LinkRouting! @cost(weight: 0, free: 9)
-  "A QR code of its short URL. Fails with INVALID_INPUT for an undeclared source or an unreadable style."
-  qrCode(
-    "One of routing.qrSources, under whose name scans are counted. Default: scans are ordinary visits."
-    source: String
-    "The style. Default: the workspace's saved style."
-    style: QrStyleInput
-  ): QrCode! @cost(weight: 30)
-}
-
-"How a link answers visitors, beyond its URL, times and status."
-type LinkRouting {
-  "The rules, tried in their order; the first that holds and has an available target decides."
-  rules: [RoutingRule!]! @listSize(assumedSize: 3)
-  "How query parameters of the short URL reach the destination."
-  query: QueryForwarding! @cost(weight: 0, free: 1000)
-  "Whether the path after the code is appended to the destination's path, with a slash at its end."
-  forwardPath: Boolean!
-  "UTM values that are added to the destination; null: none."
-  utm: Utm @cost(weight: 0, free: 1000)
-  "Where visitors are redirected before startsAt; null: 404."
-  pendingUrl: String
-  "Where visitors are redirected once it is EXPIRED or EXHAUSTED; null: the domain's or workspace's endedUrl, else 410."
-  endedUrl: String
-  "What preview crawlers are shown; null: they are answered like other bots."
-  card: LinkCard @cost(weight: 0, free: 1000)
-  "A page that visitors must pass before the redirect; null: none."
-  gate: LinkGate @cost(weight: 0, free: 1000)
-  "How bots are answered."
-  bots: BotPolicy!
-  "The names of QR codes whose scans are counted separately."
-  qrSources: [String!]!
-  "Tests that run before each change of the URL or the routing."
-  tests: [RoutingTest!]! @listSize(assumedSize: 3)
-  "Parts that cannot have their effect on this server, or never apply."
-  warnings: [RoutingWarning!]! @cost(weight: 20)
-}
-
-"Input for LinkRouting. Error paths name the position, as in routing, rules, 2, targets, 0, url."
-input LinkRoutingInput {
-  "The rules, all of them, at most 50."
-  rules: [RoutingRuleInput!]
-  "How query parameters of the short URL reach the destination."
-  query: QueryForwardingInput
-  "Whether the path after the code is appended to the destination's path. Not for short URLs at the instance's root."
-  forwardPath: Boolean
-  "UTM values that are added to the destination."
-  utm: UtmInput
-  "Where visitors are redirected before startsAt. {code} and {host} are replaced in path and query. Errors: INVALID_URL, UNSAFE_URL."
-  pendingUrl: String
-  "Where visitors are redirected once it has ended. {code} and {host} are replaced in path and query. Errors: INVALID_URL, UNSAFE_URL."
-  endedUrl: String
-  "What preview crawlers are shown. It is replaced as a whole."
-  card: LinkCardInput
-  "A page that visitors must pass before the redirect; null removes it and its password."
-  gate: LinkGateInput
-  "How bots are answered. Default: REDIRECT."
-  bots: BotPolicy
-  "Names of QR codes, at most 50, each 1 to 32 of the characters a-z, 0-9 and -."
-  qrSources: [String!]
-  "Tests, all of them, at most 50. One that fails is INVALID_INPUT, and nothing is changed."
-  tests: [RoutingTestInput!]
-}
-
-"What preview crawlers of chats and social networks are shown."
-type LinkCard {
-  "The title."
-  title: String!
-  "The description."
-  description: String
-  "The image."
-  imageUrl: URL
-  "The alternative text of the image."
-  imageAlt: String
-}
-
-"Input for LinkCard."
-input LinkCardInput {
-  "The title, 1 to 200 characters."
-  title: String!
-  "The description, 1 to 500 characters."
-  description: String
-  "The image, https only. The server does not fetch it. Errors: INVALID_URL, UNSAFE_URL."
-  imageUrl: URL
-  "The alternative text of the image, 1 to 200 characters."
-  imageAlt: String
-}
-
-"One rule of a link."
-type RoutingRule {
-  "The id: rul_ and 26 characters, local to the link: node does not find it. It stays while the list of rules is edited."
-  id: ID!
-  "Its name."
-  name: String
-  "Whether it is evaluated. A disabled rule keeps its position, id and statistics."
-  enabled: Boolean!
-  "Conditions that must all hold; empty: always."
-  when: [VisitCondition!]!
-  "Conditions that must all fail."
-  unless: [VisitCondition!]!
-  "Its destinations."
-  targets: [RoutingTarget!]! @listSize(assumedSize: 3)
-  "Whether a visitor gets the same target again."
-  stickiness: Stickiness!
-}
-
-"Input for RoutingRule."
-input RoutingRuleInput {
-  "The id of a rule of this link, which keeps its identity. Default: the rule with the same name, else an equal one, else a new one."
-  id: ID
-  "Its name, 1 to 100 characters, unique in the link."
-  name: String
-  "Whether it is evaluated. Default: true."
-  enabled: Boolean
-  "Conditions that must all hold, at most 20. Default: none."
-  when: [VisitConditionInput!]
-  "Conditions that must all fail, at most 20. Default: none."
-  unless: [VisitConditionInput!]
-  "Its destinations, 1 to 10, at least one with a share above 0."
-  targets: [RoutingTargetInput!]!
-  "Whether a visitor gets the same target again. Default: NONE."
-  stickiness: Stickiness
-}
-
-"One destination of a rule."
-type RoutingTarget {
-  "The id: tgt_ and 26 characters, local to the link: node does not find it. It stays while the target is edited."
-  id: ID!
-  "Its name."
-  name: String
-  "The destination; null: the link's own URL."
-  url: String @cost(weight: 5)
-  "Its part of the sum of all shares of the rule; 0: paused."
-  share: Int!
-  "How many redirects it answers, ever; then the other targets take over; null: any number."
-  maxClicks: Int64
-  "How many redirects it has answered, ever, without those of private visitors (DNT, Sec-GPC)."
-  clickCount: Int64! @cost(weight: 3)
-}
-
-"Input for RoutingTarget."
-input RoutingTargetInput {
-  "The id of a target of this rule, which keeps its identity. Default: as for a rule."
-  id: ID
-  "Its name, 1 to 100 characters, unique in the rule."
-  name: String
-  "The destination, checked like a link's URL. Default: the link's own URL. Errors: INVALID_URL, UNSAFE_URL."
-  url: String
-  "Its share, 0 to 1,000. Default: 1."
-  share: Int
-  "How many redirects it answers, at least 1, counted exactly since the limit was first set. Default: any number."
-  maxClicks: Int64
-}
-
-"Whether a visitor gets the same target of a rule again."
-enum Stickiness {
-  "Each visit draws a target by the shares."
-  NONE
-  "The same network and agent get the same target while shares stay. Nothing is stored."
-  VISITOR
-  "A cookie on the short URL remembers the target for 90 days. Private visitors get VISITOR."
-  COOKIE
-}
-
-"One condition on a visit: the field that is not null. A list holds when one of its values matches; the empty string matches an unknown value."
-type VisitCondition {
-  "Countries, ISO 3166-1 alpha-2."
-  country: [String!]
-  "Kinds of device."
-  device: [String!]
-  "Names of operating systems, as in breakdown."
-  os: [String!]
-  "Names of browsers, as in breakdown."
-  browser: [String!]
-  "Language tags, compared with the visitor's first language that a rule of the link names."
-  language: [String!]
-  "Referring hosts."
-  referrer: [String!]
-  "A query parameter of the short URL."
-  query: QueryCondition
-  "A span of time."
-  during: Period
-  "Times of the week."
-  weekly: WeeklySchedule
-  "Networks of the visitor."
-  network: [String!]
-  "Whether the visit is automated."
-  bot: Boolean
-}
-
-"Input for VisitCondition: exactly one field. Lists have 1 to 100 values."
-input VisitConditionInput @oneOf {
-  "Countries, ISO 3166-1 alpha-2 in upper case."
-  country: [String!]
-  "desktop, mobile, tablet, tv, console or other."
-  device: [String!]
-  "Names of operating systems, as in breakdown, ignoring case."
-  os: [String!]
-  "Names of browsers, as in breakdown, ignoring case."
-  browser: [String!]
-  """
-  BCP 47 tags, compared with the visitor's first language that a rule of the link names, by preference. de holds for de-AT, zh-TW for
-  zh-Hant-TW, he for iw.
-  """
-  language: [String!]
-  "Hosts; with a leading dot also all hosts below."
-  referrer: [String!]
-  "A query parameter of the short URL."
-  query: QueryConditionInput
-  "A span of time, open at one end or bounded."
-  during: PeriodInput
-  "Times of the week in a time zone."
-  weekly: WeeklyScheduleInput
-  "Addresses and networks in CIDR notation. Addresses of visitors are compared and not stored."
-  network: [String!]
-  "Whether the visit is automated."
-  bot: Boolean
-}
-
-"A query parameter of the short URL."
-type QueryCondition {
-  "Its name, decoded."
-  name: String!
-  "Its value, decoded; null: any."
-  value: String
-}
-
-"Input for QueryCondition."
-input QueryConditionInput {
-  "Its name, decoded, 1 to 100 characters, case-sensitive."
-  name: String!
-  "Its value, decoded, at most 500 characters. Default: any value, also none."
-  value: String
-}
-
-"A span of time, open at an end that is null."
-type Period {
-  "Its first instant."
-  from: Time
-  "The first instant after it."
-  to: Time
-}
-
-"Input for Period: at least one end."
-input PeriodInput {
-  "Its first instant."
-  from: Time
-  "The first instant after it."
-  to: Time
-}
-
-"Times of the week on the clock of a time zone."
-type WeeklySchedule {
-  "The IANA name of the zone."
-  timezone: String!
-  "The days on which the window begins."
-  days: [Weekday!]!
-  "When the window begins, as HH:MM."
-  from: String!
-  "When the window ends, as HH:MM; earlier than from: on the next day."
-  to: String!
-}
-
-"Input for WeeklySchedule."
-input WeeklyScheduleInput {
-  "The IANA name of the zone, as in Europe/Berlin."
-  timezone: String!
-  "The days on which the window begins, at least one."
-  days: [Weekday!]!
-  "When the window begins, 00:00 to 23:59."
-  from: String!
-  "When the window ends, 00:00 to 24:00, different from from; earlier than from: on the next day."
-  to: String!
-}
-
-"A day of the week."
-enum Weekday {
-  "Monday."
-  MONDAY
-  "Tuesday."
-  TUESDAY
-  "Wednesday."
-  WEDNESDAY
-  "Thursday."
-  THURSDAY
-  "Friday."
-  FRIDAY
-  "Saturday."
-  SATURDAY
-  "Sunday."
-  SUNDAY
-}
-
-"How query parameters of the short URL reach the destination."
-type QueryForwarding {
-  "The mode."
-  mode: QueryForwardingMode!
-  "The names that are forwarded; empty: all but except."
-  only: [String!]!
-  "The names that are not forwarded."
-  except: [String!]!
-}
-
-"Input for QueryForwarding: only or except, not both."
-input QueryForwardingInput {
-  "The mode."
-  mode: QueryForwardingMode!
-  "The names that are forwarded, at most 50. Recommended with REPLACE."
-  only: [String!]
-  "The names that are not forwarded, at most 50."
-  except: [String!]
-}
-
-"How query parameters of the short URL reach the destination."
-enum QueryForwardingMode {
-  "They do not. The default."
-  OFF
-  "Parameters whose name the destination does not have are appended."
-  ADD
-  "Parameters of the destination with the same name are replaced. Visitors can then change the behavior of the destination; use only."
-  REPLACE
-}
-
-"UTM values. A value is not added if the destination already has the parameter."
-type Utm {
-  "utm_source."
-  source: String
-  "utm_medium."
-  medium: String
-  "utm_campaign."
-  campaign: String
-  "utm_term."
-  term: String
-  "utm_content."
-  content: String
-}
-
-"Input for Utm: at least one value, each 1 to 100 characters."
-input UtmInput {
-  "utm_source."
-  source: String
-  "utm_medium."
-  medium: String
-  "utm_campaign."
-  campaign: String
-  "utm_term."
-  term: String
-  "utm_content."
-  content: String
-  "A template of the workspace, whose values are copied now; values given here win. Error: NOT_FOUND."
-  templateId: ID
-}
-
-"""
-A test of a link's routing: a visit, and its expected response. Tests ignore fallback URLs of the workspace and the domain, which
-change independently of the link, and used-up quotas.
-"""
-type RoutingTest {
-  "Its name."
-  name: String
-  "The visit."
-  visit: VisitSample!
-  "The expected HTTP status; null: any."
-  status: Int
-  "The expected Location; null: any."
-  location: String
-}
-
-"Input for RoutingTest: status, location, or both."
-input RoutingTestInput {
-  "Its name, 1 to 100 characters."
-  name: String
-  "The visit."
-  visit: VisitSampleInput!
-  "The expected HTTP status."
-  status: Int
-  "The expected Location, byte for byte. A draw passes when one of its candidates has it."
-  location: String
-}
-
-"A visit to simulate. A null field is unknown, except at and userAgent."
-type VisitSample {
-  "Its instant."
-  at: Time
-  "The country, ISO 3166-1 alpha-2."
-  country: String
-  "The User-Agent header."
-  userAgent: String
-  "The Accept-Language header."
-  acceptLanguage: String
-  "The Referer header."
-  referrer: String
-  "The query of the short URL, without the question mark."
-  query: String
-  "The path after the code, with its leading slash."
-  path: String
-  "The visitor's address."
-  address: String
-  "The target that a cookie remembers."
-  targetId: ID
-  "Whether the visitor sends DNT or Sec-GPC."
-  private: Boolean!
-  "Whether the gate is passed."
-  gatePassed: Boolean!
-}
-
-"Input for VisitSample: a visit to simulate. Absent fields are unknown, except at, userAgent and private."
-input VisitSampleInput {
-  "Its time. Default: now. A test without it ignores startsAt and expiresAt, and runs at the time of the save."
-  at: Time
-  "The country, ISO 3166-1 alpha-2."
-  country: String
-  "The User-Agent header, at most 512 bytes. Default: a browser of no known name."
-  userAgent: String
-  "The Accept-Language header, at most 512 bytes."
-  acceptLanguage: String
-  "The Referer header, at most 1,024 bytes."
-  referrer: String
-  "The query of the short URL, without the question mark, at most 4,096 bytes."
-  query: String
-  "The path after the code, with its leading slash, at most 2,048 bytes."
-  path: String
-  "The visitor's IPv4 or IPv6 address."
-  address: String
-  "The target that a cookie remembers."
-  targetId: ID
-  "Whether the visitor sends DNT or Sec-GPC. Default: false."
-  private: Boolean
-  "Whether the gate is passed. Default: true."
-  gatePassed: Boolean
-}
-
-"The answer of a link to a visit, and the reason."
-type RedirectExplanation {
-  "The HTTP status."
-  status: Int!
-  "The Location header; null: none. If the target is drawn: that of the candidate with the largest share."
-  location: String
-  "Why it is this answer."
-  reason: RedirectReason!
-  "Whether the response counts as a click, against the monthly hit quota and against maxClicks."
-  consumes: Boolean!
-  "The position of the rule that decided, from 0; null: none."
-  ruleIndex: Int
-  "The position of the target in that rule, from 0; null: none. If it is drawn: the candidate with the largest share."
-  targetIndex: Int
-  "The positions of all targets that the draw may choose; one when it is certain."
-  candidates: [Int!]!
-  "The visit as conditions see it."
-  visit: VisitReading!
-  "Every step in order, up to the one that decided."
-  steps: [RedirectStep!]!
-}
-
-"A visit as conditions and statistics see it. Empty: not known."
-type VisitReading {
-  "The country."
-  country: String!
-  "The kind of device."
-  device: String!
-  "The operating system."
-  os: String!
-  "The browser."
-  browser: String!
-  "The tag of the language that decides: the visitor's first that a rule names, else the most preferred."
-  language: String!
-  "The referring host."
-  referrer: String!
-  "Whether it is automated."
-  bot: Boolean!
-  "Whether it is a preview crawler: a program of a chat or social network that shows previews of links."
-  previewCrawler: Boolean!
-}
-
-"Why a link answers as it does."
-enum RedirectReason {
-  "It redirects to its own URL."
-  URL
-  "It redirects to a target of a rule."
-  RULE
-  "startsAt has not come."
-  PENDING
-  "expiresAt has come."
-  EXPIRED
-  "maxClicks has been reached."
-  EXHAUSTED
-  "The monthly hit quota is used up."
-  OVER_QUOTA
-  "A preview crawler is shown the card."
-  CARD
-  "The gate is not passed."
-  GATE
-  "A bot, preview or prefetch is held back."
-  BOT
-  "The path after the code is not forwarded, or is refused."
-  PATH
-  "It is deleted."
-  DELETED
-  "The operator has disabled it."
-  DISABLED
-  "Its workspace is deleted."
-  WORKSPACE_DELETED
-}
-
-"One step of the decision."
-type RedirectStep {
-  "The step."
-  step: RedirectStepKind!
-  "Its outcome."
-  outcome: RedirectOutcome!
-  "The position of the rule; null: not about a rule."
-  ruleIndex: Int
-  "The position of the condition that decided the rule, in when and then unless; null: not about a condition."
-  conditionIndex: Int
-  "An explanation in one sentence."
-  detail: String!
-}
-
-"The steps of the decision, in their order."
-enum RedirectStepKind {
-  "Whether the path after the code is accepted."
-  ADDRESS
-  "Whether the workspace is deleted."
-  WORKSPACE
-  "Whether the operator has disabled the link."
-  MODERATION
-  "Whether the link is deleted."
-  DELETION
-  "Whether it has started."
-  PENDING
-  "Whether it has ended."
-  ENDED
-  "Whether automation is held back."
-  AUTOMATION
-  "Whether the gate is passed."
-  GATE
-  "Whether a grant and a hit are left."
-  LIMITS
-  "Whether a rule holds."
-  RULE
-  "Which target is chosen."
-  TARGET
-  "How the location is formed."
-  LOCATION
-}
-
-"The outcome of a step."
-enum RedirectOutcome {
-  "The next step follows."
-  PASSED
-  "The rule or step applies."
-  APPLIED
-  "It is not configured, or does not hold."
-  SKIPPED
-}
-
-"A page that visitors must pass before the redirect."
-type LinkGate {
-  "Whether a password is required."
-  hasPassword: Boolean!
-  "A text that is shown; null: none."
-  notice: String
-  "Whether the visitor must press a button."
-  confirm: Boolean!
-}
-
-"Input for LinkGate. A gate without password, notice and confirm is removed."
-input LinkGateInput {
-  "The password, 8 to 128 characters. It is never returned. Default: it stays; null removes it."
-  password: String
-  "A text that is shown above a button, 1 to 2,000 characters; null removes it."
-  notice: String
-  "Whether the visitor must press a button. Recommended for small maxClicks: link scanners look like browsers. Default: false."
-  confirm: Boolean
-}
-
-"How bots are answered. Under every policy, preview crawlers and prefetches do not use up maxClicks."
-enum BotPolicy {
-  "Like other visitors; their clicks are marked. The default."
-  REDIRECT
-  "A page with a button and without the destination; nothing is consumed."
-  CONFIRM
-  "403; nothing is consumed."
-  BLOCK
-}
-
-"A part of a routing that cannot have its effect, or never applies."
-type RoutingWarning {
-  "The kind."
-  code: RoutingWarningCode!
-  "An explanation in one sentence."
-  message: String!
-  "The path of the part below the routing."
-  field: [String!]!
-}
-
-"The kinds of routing warnings."
-enum RoutingWarningCode {
-  "This server has no country data, so country conditions see unknown values."
-  COUNTRY_UNAVAILABLE
-  "An earlier rule holds for every visit and always has an available target."
-  UNREACHABLE_RULE
-  "No visit has this name of a browser or operating system."
-  UNKNOWN_VALUE
-  "The short URL is at the instance's root, where paths are not forwarded."
-  PATH_NOT_FORWARDED
-  "The host of a URL has become a domain of this instance."
-  OWN_HOST
-}
-
-"The parts of a routing that a workspace can preset for new links. Absent fields stay; null resets a part."
-input RoutingDefaultsInput {
-  "How query parameters of the short URL reach the destination."
-  query: QueryForwardingInput
-  "Whether the path after the code is appended."
-  forwardPath: Boolean
-  "UTM values."
-  utm: UtmInput
-  "How bots are answered."
-  bots: BotPolicy
-}
-
-"A named set of UTM values."
-type UtmTemplate implements Node {
-  "The id: utm_ and 26 characters."
-  id: ID!
-  "Its name."
-  name: String!
-  "Its values."
-  utm: Utm!
-  "When it was created."
-  createdAt: Time!
-  "When it was last changed."
-  updatedAt: Time!
-}
-
-"A page of UTM templates."
-type UtmTemplateConnection {
-  "The templates, each with its cursor."
-  edges: [UtmTemplateEdge!]!
-  "The same objects without their cursors."
-  nodes: [UtmTemplate!]!
-  "The position of the page."
-  pageInfo: PageInfo!
-}
-
-"A UTM template in a page."
-type UtmTemplateEdge {
-  "Its cursor."
-  cursor: String!
-  "The template."
-  node: UtmTemplate!
-}
-
-"Input of updateDomain. Absent fields stay; null removes a setting."
-input UpdateDomainInput {
-  "The domain."
-  id: ID!
-  "Where its root redirects. {host} is replaced in path and query; {code} is empty."
-  rootUrl: String
-  "Where unknown and deleted links redirect visitors. {code} and {host} are replaced in path and query."
-  notFoundUrl: String
-  "Where ended links redirect visitors. {code} and {host} are replaced in path and query."
-  endedUrl: String
-  "Where /favicon.ico redirects."
-  faviconUrl: String
-  "Whether search engines may crawl and index its short URLs. Default: false."
-  indexable: Boolean
-  "A JSON object of at most 128 KiB."
-  appleAppSiteAssociation: String
-  "A JSON array of at most 128 KiB."
-  assetLinks: String
-}
-
-"Payload of updateDomain."
-type UpdateDomainPayload {
-  "The domain; null when there are errors."
-  domain: Domain
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"A folder of a workspace. A link is in one folder or in none; folders do not nest."
-type Folder implements Node {
-  "The id: fld_ and 26 characters."
-  id: ID!
-  "Its name, 1 to 100 characters, unique in the workspace without regard to case."
-  name: String!
-  "The number of links in it, without deleted ones. Counting for all folders of a page costs a point for each 100 links of the workspace."
-  linkCount: Int64!
-  "When it was created."
-  createdAt: Time!
-}
-
-"A page of folders."
-type FolderConnection {
-  "The folders, each with its cursor."
-  edges: [FolderEdge!]!
-  "The same objects without their cursors."
-  nodes: [Folder!]!
-  "The position of the page."
-  pageInfo: PageInfo!
-  "The number on all pages."
-  totalCount: Int64! @cost(weight: 5)
-}
-
-"A folder in a page."
-type FolderEdge {
-  "Its cursor."
-  cursor: String!
-  "The folder."
-  node: Folder!
-}
-
-"Input of createFolder."
-input CreateFolderInput {
-  "The workspace."
-  workspaceId: ID!
-  "The name, 1 to 100 characters."
-  name: String!
-}
-
-"Payload of createFolder."
-type CreateFolderPayload {
-  "The folder; null when there are errors."
-  folder: Folder
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of updateFolder."
-input UpdateFolderInput {
-  "The folder's id."
-  id: ID!
-  "The name, 1 to 100 characters."
-  name: String!
-}
-
-"Payload of updateFolder."
-type UpdateFolderPayload {
-  "The folder; null when there are errors."
-  folder: Folder
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of deleteFolder."
-input DeleteFolderInput {
-  "The folder's id."
-  id: ID!
-}
-
-"Payload of deleteFolder."
-type DeleteFolderPayload {
-  "The id of the deleted folder; null while links remain, and when there are errors."
-  deletedId: ID
-  "The number of links that are left in it: call again until it is 0."
-  remaining: Int64!
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"A long operation of a workspace. It survives restarts of the server, reports its progress and can be canceled."
-type Task implements Node {
-  "The id: tsk_ and 26 characters."
-  id: ID!
-  "The operation."
-  kind: TaskKind!
-  "The current state."
-  status: TaskStatus!
-  "The number of items that were processed. It never decreases."
-  done: Int64!
-  "The number of items to process; null: not known yet."
-  total: Int64
-  "The member who started it; null for an API key, for a deleted account, and for callers who cannot read the members."
-  createdBy: User
-  "When it was created."
-  createdAt: Time!
-  "When it first ran; null: not yet."
-  startedAt: Time
-  "When its state or progress last changed."
-  updatedAt: Time!
-  "When it ended; null: it has not. Ended tasks are deleted after 30 days."
-  finishedAt: Time
-  "Why it failed; null unless the status is FAILED."
-  failure: UserError
-  "The result so far; null before the first step."
-  report: TaskReport
-}
-
-"The kinds of tasks."
-enum TaskKind {
-  "Creates and changes links from another service or a file."
-  IMPORT
-  "Compares the redirects of imported links with those of their source."
-  PARITY_CHECK
-  "Writes the workspace to an archive."
-  WORKSPACE_EXPORT
-}
-
-"The states of a task."
-enum TaskStatus {
-  "The file has not arrived. After an hour the task becomes CANCELED."
-  WAITING_FOR_UPLOAD
-  "It waits until the server runs it. Of a workspace, one task of a kind runs at a time."
-  QUEUED
-  "It runs."
-  RUNNING
-  "Every item was processed. Single items may have failed: see the report."
-  SUCCEEDED
-  "It ended early. What was done before remains."
-  FAILED
-  "It was canceled. What was done before remains."
-  CANCELED
-}
-
-"The result of a task, by its kind."
-union TaskReport = ImportReport | ParityReport | WorkspaceArchive
-
-"Selects tasks that match all given conditions."
-input TaskFilter {
-  "The kinds. Default: all."
-  kinds: [TaskKind!]
-  "The states. Default: all."
-  statuses: [TaskStatus!]
-}
-
-"A page of tasks."
-type TaskConnection {
-  "The tasks, each with its cursor."
-  edges: [TaskEdge!]!
-  "The same objects without their cursors."
-  nodes: [Task!]!
-  "The position of the page."
-  pageInfo: PageInfo!
-}
-
-"A task in a page."
-type TaskEdge {
-  "Its cursor."
-  cursor: String!
-  "The task."
-  node: Task!
-}
-
-"Input of cancelTask."
-input CancelTaskInput {
-  "The task's id."
-  id: ID!
-}
-
-"Payload of cancelTask."
-type CancelTaskPayload {
-  "The task; null when there are errors."
-  task: Task
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Where imported links come from."
-enum ImportSource {
-  "Bitly: its API v4, or bitlinks as JSON."
-  BITLY
-  "Dub: its API, links as JSON, or the CSV export of its dashboard."
-  DUB
-  "Kutt: its API v2, or links as JSON."
-  KUTT
-  "An archive of exportWorkspace."
-  LINKFORGE
-  "Rebrandly: its API v1, or links as JSON."
-  REBRANDLY
-  "Shlink: its REST API v3, or short URLs as JSON."
-  SHLINK
-  "Short.io: its API, or links as JSON."
-  SHORT_IO
-  "Sink: its API, or its JSON export."
-  SINK
-  "YOURLS: its API, or the table yourls_url as CSV."
-  YOURLS
-  "A CSV file with a header line."
-  CSV
-  "A file with one JSON object per line."
-  JSON_LINES
-}
-
-"What happens to a row whose code already belongs to another link."
-enum ImportConflictPolicy {
-  "The row is not imported."
-  SKIP
-  "The row gets the first free code of code-2 to code-99."
-  RENAME
-  "The existing link is changed to the row, unless it is disabled, or the same import has created or changed it."
-  REPLACE
-}
-
-"What becomes of a row. In a dry run, what would become of it."
-enum ImportOutcome {
-  "A link was created."
-  CREATED
-  "The link of an earlier import was changed because the row changed at its source, or onConflict is REPLACE."
-  UPDATED
-  "Nothing changed since an earlier import, a link with the same code and destination exists, or the row repeats an earlier one."
-  UNCHANGED
-  "A link was created with another code, because its own is taken or not allowed here. Its old short URL does not work here."
-  RENAMED
-  """
-  A link was created or changed, and deleted: it responds 404, and its code stays reserved. At the source it was protected in a way
-  that cannot be kept, used up, disabled or deleted. Give it a gate or a new limit, then call restoreLink.
-  """
-  CLOSED
-  "The row was left out: by the conflict policy, because its link was deleted here, or because it is no link."
-  SKIPPED
-  "The row has errors. Other rows are not affected."
-  FAILED
-}
-
-"Why a value was not kept as it was."
-enum ImportLossReason {
-  "Linkforge has no such property."
-  UNSUPPORTED
-  "The value was shortened to the limit of the property."
-  TRUNCATED
-  "The value is malformed."
-  INVALID
-  "The source does not export it, as with the hashes of passwords."
-  NOT_EXPORTED
-  "The nearest equivalent was taken."
-  APPROXIMATED
-}
-
-"Input of createImport."
-input CreateImportInput {
-  "The workspace."
-  workspaceId: ID!
-  "The service or format to read."
-  source: ImportSource!
-  "The access to the API of the source. Default: a file is sent to uploadUrl."
-  api: ImportApiInput
-  """
-  Names the account or instance that the rows come from, up to 100 characters: rows are recognized by source, label and their id at
-  the source. Default: the host of api.baseUrl, or else empty.
-  """
-  label: String
-  "Whether to report outcomes without changing anything. Default: true."
-  dryRun: Boolean
-  "What happens to rows whose codes are taken. Default: SKIP."
-  onConflict: ImportConflictPolicy
-  """
-  Where the links of hosts of the source go, up to 100. Default for a host: the verified domain of the same name, or else the shared
-  codes.
-  """
-  hosts: [ImportHostInput!]
-  "The id of the folder of all imported links. Default: as at the source."
-  folderId: ID
-  "Tags that all imported links get, up to 20."
-  tags: [String!]
-  "Whether click totals are read where that takes a request for each link. Default: true."
-  clickTotals: Boolean
-}
-
-"The access to the API of a source."
-input ImportApiInput {
-  "The base URL of a self-hosted source, as in https://go.example.com. KUTT, SHLINK, SINK and YOURLS require it."
-  baseUrl: URL
-  "The API key or token, up to 1,000 bytes. It is stored encrypted and erased when the task ends."
-  token: String!
-  "The account within the source: GUID of a group at Bitly, workspace at Rebrandly, id of a domain at Short.io. Default: all of them."
-  account: String
-}
-
-"Where the links of a host of the source go."
-input ImportHostInput {
-  "The host in short URLs of the source, as in go.example.com."
-  host: String!
-  "The id of the domain that gets the links; one with shared codes stands for these. Default: the shared codes."
-  domainId: ID
-}
-
-"Payload of createImport."
-type CreateImportPayload {
-  "The task; null when there are errors."
-  task: Task
-  "Where the file is sent, with PUT and Content-Length, at most 64 MiB by default. The URL is a secret. Null with api, and when there are errors."
-  uploadUrl: URL
-  "When uploadUrl expires: an hour after the call."
-  uploadExpiresAt: Time
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of applyImport."
-input ApplyImportInput {
-  "The id of a dry run that has succeeded within the last seven days."
-  taskId: ID!
-}
-
-"Payload of applyImport."
-type ApplyImportPayload {
-  "The task that runs the import; null when there are errors."
-  task: Task
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"The result of an import."
-type ImportReport {
-  "The source."
-  source: ImportSource!
-  "The account or instance that the rows come from."
-  label: String!
-  "Whether nothing was changed."
-  dryRun: Boolean!
-  """
-  The id of the operation, for revertOperation: all versions and events of the import have it; null as long as the import
-  has created and changed no link, as in a dry run.
-  """
-  operationId: ID
-  "The numbers of rows by outcome. Their sum is Task.done."
-  counts: [ImportCount!]! @listSize(assumedSize: 7)
-  "How many of the links that were created or changed have an expiresAt that has passed: they respond 410, or redirect to endedUrl."
-  ended: Int64!
-  "The losses by field and reason, most frequent first, up to 100."
-  losses: [ImportLossCount!]! @listSize(assumedSize: 10)
-  "The hosts of the source, most rows first, up to 100."
-  hosts: [ImportHost!]! @listSize(assumedSize: 3)
-  "Columns and properties that an import ignores, up to 100."
-  ignoredFields: [String!]!
-  """
-  The rows in the order of the source; of those FAILED, and of those SKIPPED, the first 5,000. Rows of old reports are
-  removed when those of a workspace or an account are too many. Fails with INVALID_INPUT.
-  """
-  rows(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-    "The outcomes. Default: all."
-    outcomes: [ImportOutcome!]
-    "Whether to list only rows with losses. Default: false."
-    lossesOnly: Boolean
-  ): ImportRowConnection! @listSize
-}
-
-"The number of rows with an outcome."
-type ImportCount {
-  "The outcome."
-  outcome: ImportOutcome!
-  "The number of rows."
-  rows: Int64!
-}
-
-"The number of rows with a loss."
-type ImportLossCount {
-  "The field at the source."
-  field: String!
-  "The reason."
-  reason: ImportLossReason!
-  "The number of rows."
-  rows: Int64!
-}
-
-"A host in short URLs of the source."
-type ImportHost {
-  "The host."
-  host: String!
-  "The number of rows."
-  rows: Int64!
-  "The domain whose own codes its links get; null: the shared codes, or the domain was removed."
-  domain: Domain @cost(weight: 0, free: 16)
-}
-
-"A row of an import."
-type ImportRow {
-  "The position in the source, from 1: the number of the item, without a header line."
-  line: Int64!
-  "The id of the link at the source."
-  sourceId: String!
-  "The short URL at the source; null: the source has none."
-  sourceUrl: String
-  "The outcome."
-  outcome: ImportOutcome!
-  "The code here, for a repeated row that of the row it repeats; null: the row has no link."
-  code: String
-  "The link; null if the row has none, if the link was purged, and in a dry run for one that would be created."
-  link: Link
-  "Values that were not kept as they were."
-  losses: [ImportLoss!]! @listSize(assumedSize: 3)
-  "User errors. The field is the one at the source, or that of the link."
-  errors: [UserError!]!
-}
-
-"A value that was not kept as it was."
-type ImportLoss {
-  "The field at the source."
-  field: String!
-  "The reason."
-  reason: ImportLossReason!
-  "The value as JSON, cut to 200 characters; null for secrets."
-  value: String
-  "How a value is written that would have been read; null unless there is such a form."
-  form: String
-}
-
-"A page of rows of an import."
-type ImportRowConnection {
-  "The rows, each with its cursor."
-  edges: [ImportRowEdge!]!
-  "The same objects without their cursors."
-  nodes: [ImportRow!]!
-  "The position of the page."
-  pageInfo: PageInfo!
-}
-
-"A row in a page."
-type ImportRowEdge {
-  "Its cursor."
-  cursor: String!
-  "The row."
-  node: ImportRow!
-}
-
-"The result of comparing a short URL with its source."
-enum ParityVerdict {
-  "The same destination and the same status, or neither redirects."
-  SAME
-  "The same destination, another status of the redirect."
-  DIFFERENT_STATUS
-  "Another destination."
-  DIFFERENT_DESTINATION
-  "The source responds with an error, or without a redirect."
-  MISSING_THERE
-  "The link here does not redirect."
-  MISSING_HERE
-  "The source responds with a page, for example a form for a password or a preview."
-  GATED
-  "The host of the source leads to this instance already."
-  ALREADY_MOVED
-  "The source did not respond, refused by a rate three times, or has no public address."
-  UNREACHABLE
-}
-
-"Input of checkParity."
-input CheckParityInput {
-  "The workspace."
-  workspaceId: ID!
-  "The id of an import, whose links are checked. Default: all links with an origin."
-  importId: ID
-  "How many short URLs are checked at most, 1 to 1,000,000: the same ones in each check. Default: all."
-  sample: Int
-}
-
-"Payload of checkParity."
-type CheckParityPayload {
-  "The task; null when there are errors."
-  task: Task
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"The result of a check of parity."
-type ParityReport {
-  "The numbers of short URLs by verdict. Their sum is Task.done."
-  counts: [ParityCount!]! @listSize(assumedSize: 8)
-  "The comparisons with the verdicts, in the order of the check. Fails with INVALID_INPUT."
-  differences(
-    "Number of items, 1 to 100. Default: 20."
-    first: Int
-    "Returns items after this cursor."
-    after: String
-    "The verdicts. Default: all but SAME."
-    verdicts: [ParityVerdict!]
-  ): ParityDifferenceConnection! @listSize
-}
-
-"The number of short URLs with a verdict."
-type ParityCount {
-  "The verdict."
-  verdict: ParityVerdict!
-  "The number of short URLs."
-  links: Int64!
-}
-
-"The comparison of a link with a short URL at its source."
-type ParityDifference {
-  "The link; null: it was purged."
-  link: Link
-  "The short URL at the source."
-  sourceUrl: String!
-  "The verdict."
-  verdict: ParityVerdict!
-  "The status that the source responded with; null: none."
-  sourceStatus: Int
-  "Where the source redirects to; null: it does not."
-  sourceLocation: String
-  "The status that this server responds with."
-  status: Int!
-  "Where this server redirects to; null: it does not."
-  location: String
-  "When both were compared."
-  checkedAt: Time!
-}
-
-"A page of comparisons."
-type ParityDifferenceConnection {
-  "The comparisons, each with its cursor."
-  edges: [ParityDifferenceEdge!]!
-  "The same objects without their cursors."
-  nodes: [ParityDifference!]!
-  "The position of the page."
-  pageInfo: PageInfo!
-}
-
-"A comparison in a page."
-type ParityDifferenceEdge {
-  "Its cursor."
-  cursor: String!
-  "The comparison."
-  node: ParityDifference!
-}
-
-"The parts of an archive."
-enum ArchiveSectionKind {
-  "Folders."
-  FOLDERS
-  "Domains, without their proofs. Needs DOMAINS_READ."
-  DOMAINS
-  "Email addresses and roles of members. Needs MEMBERS_READ."
-  MEMBERS
-  "Links that have not been purged, with their tags, routing, metadata and origins."
-  LINKS
-  "Versions of these links."
-  VERSIONS
-  "Clicks of the range. Needs STATS_READ."
-  CLICKS
-  "The audit log. Needs AUDIT_READ."
-  AUDIT
-}
-
-"Input of exportWorkspace."
-input ExportWorkspaceInput {
-  "The workspace."
-  workspaceId: ID!
-  "The sections. Default: all that the caller may read, except CLICKS and AUDIT."
-  sections: [ArchiveSectionKind!]
-  "The range of the clicks. Default: all that are stored."
-  clickRange: TimeRange
-}
-
-"Payload of exportWorkspace."
-type ExportWorkspacePayload {
-  "The task; null when there are errors."
-  task: Task
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"The result of a WORKSPACE_EXPORT."
-type WorkspaceArchive {
-  """
-  A URL for an hour, which accepts range requests. It is a secret, and ends with the session or API key that requested it. Null until
-  the task has succeeded, after removedAt, and without the permissions of all sections.
-  """
-  url: URL
-  "The size in bytes; null until the task has succeeded."
-  bytes: Int64
-  "The SHA-256 of the file in hexadecimal; null until the task has succeeded."
-  sha256: String
-  "The version of the archive's format."
-  schemaVersion: Int!
-  "The sections that are complete, in the order of the archive."
-  sections: [ArchiveSection!]! @listSize(assumedSize: 7)
-  """
-  When the file is removed: three days after the end of the task, or earlier when three later exports of the caller have succeeded.
-  Null until the task has succeeded.
-  """
-  removedAt: Time
-}
-
-"One section of an archive."
-type ArchiveSection {
-  "The section."
-  kind: ArchiveSectionKind!
-  "The number of records."
-  records: Int64!
-  "The SHA-256 of the section's files in their order, without compression, in hexadecimal."
-  sha256: String!
-}
-
-"Where a link was imported from."
-type LinkOrigin {
-  "The source."
-  source: ImportSource!
-  "The account or instance."
-  label: String!
-  "The id of the link at the source."
-  sourceId: String!
-  "The short URL at the source; null: the source has none."
-  sourceUrl: String
-  "When the source created the link; null: unknown."
-  createdAt: Time
-  "The clicks that the source had counted; null: unknown. They are part of no other number."
-  clicks: Int64
-  "The last click that the source had counted; null: unknown."
-  lastClickedAt: Time
-  "When the row was last imported."
-  importedAt: Time!
-}
-
-"Input of createUtmTemplate."
-input CreateUtmTemplateInput {
-  "The workspace."
-  workspaceId: ID!
-  "Its name, 1 to 100 characters, unique in the workspace ignoring case."
-  name: String!
-  "Its values; templateId is refused."
-  utm: UtmInput!
-}
-
-"Payload of createUtmTemplate."
-type CreateUtmTemplatePayload {
-  "The template; null when there are errors."
-  utmTemplate: UtmTemplate
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of updateUtmTemplate. Absent or null fields stay."
-input UpdateUtmTemplateInput {
-  "The template."
-  id: ID!
-  "Its name."
-  name: String
-  "Its values, all of them."
-  utm: UtmInput
-}
-
-"Payload of updateUtmTemplate."
-type UpdateUtmTemplatePayload {
-  "The template; null when there are errors."
-  utmTemplate: UtmTemplate
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"Input of deleteUtmTemplate."
-input DeleteUtmTemplateInput {
-  "The template."
-  id: ID!
-}
-
-"Payload of deleteUtmTemplate."
-type DeleteUtmTemplatePayload {
-  "The id of the deleted template; null when there are errors."
-  deletedId: ID
-  "User errors. Empty on success."
-  errors: [UserError!]!
-}
-
-"A quota in the current calendar month (UTC)."
-type Quota {
-  "The quota."
-  limit: Int64!
-  "The used number."
-  used: Int64!
-  "The remaining number."
-  remaining: Int64!
-  "The begin of the next month."
-  resetsAt: Time!
-}
-
-"The codes of a DETERMINISTIC link before its creation."
-type CodePreview {
-  "The URL in canonical form."
-  canonicalUrl: URL!
-  "The candidate codes for salts 0 to 9. A link has the first one that no other URL has taken."
-  codes: [String!]!
-  "The existing link of the URL, which may be deleted. Its originalUrl may have another spelling or fragment."
-  existing: Link
-}
-
-"A time range of at most 10 years, from the year 2000 on."
-input TimeRange {
-  "The begin, inclusive."
-  from: Time!
-  "The end, exclusive."
-  to: Time!
+input ApiKeyByIDsInput {
+	ID: ID!
 }
 
-"A range of time that may be open."
-input TimeBounds {
-  "The begin, inclusive. Default: none."
-  from: Time
-  "The end, exclusive. Default: none."
-  to: Time
+input ClickByIDsInput {
+	ID: ID!
 }
 
-"Intervals of a series."
-enum Interval {
-  "An hour."
-  HOUR
-  "A day of the time zone: 23, 24 or 25 hours."
-  DAY
-  "A week, beginning on Monday."
-  WEEK
-  "A calendar month."
-  MONTH
+input DomainByIDsInput {
+	ID: ID!
 }
 
-"Dimensions of clicks."
-enum Dimension {
-  "The referring host; empty for direct visits and unknown referrers."
-  REFERRER
-  "The ISO 3166-1 country code of two letters; empty: unknown."
-  COUNTRY
-  "The kind of device: desktop, mobile, tablet, tv, console or other; empty: unknown, as for bots."
-  DEVICE
-  "The browser's name."
-  BROWSER
-  "The operating system's name."
-  OS
-  "The preferred language, an ISO 639 code."
-  LANGUAGE
-  "utm_source of the short URL's query, otherwise of the destination's; the same holds for the other UTM dimensions."
-  UTM_SOURCE
-  "utm_medium."
-  UTM_MEDIUM
-  "utm_campaign."
-  UTM_CAMPAIGN
-  "utm_term."
-  UTM_TERM
-  "utm_content."
-  UTM_CONTENT
-  "The HTTP status of the redirect; 303 after a form."
-  STATUS
-  "The link, by its id."
-  LINK
-  "The rule that chose the destination, by its id; empty: none, or a private visitor."
-  RULE
-  "The target of that rule, by its id; empty: none, or a private visitor."
-  TARGET
-  "The QR code that was scanned, by its source; empty: none, or a private visitor."
-  QR_SOURCE
+input EventByIDsInput {
+	ID: ID!
 }
 
-"A QR code of a short URL."
-type QrCode {
-  "The encoded text: the short URL, with qr= and the source if there is one."
-  text: String!
-  "The image as an SVG document."
-  svg: String!
-  "A public address of the SVG image in the workspace's saved style."
-  svgUrl: URL!
-  "A public address of the PNG image in the workspace's saved style."
-  pngUrl: URL!
-  "The modules per side, without the margin."
-  modules: Int!
+input FolderByIDsInput {
+	ID: ID!
 }
 
-"The style of a QR code."
-type QrStyle {
-  "The width of the PNG image in pixels."
-  size: Int!
-  "The margin in modules."
-  margin: Int!
-  "How much damage it tolerates."
-  level: QrLevel!
-  "The color of the modules, as in #1a2b3c."
-  foreground: String!
-  "The color behind them."
-  background: String!
-  "Whether a logo covers the middle."
-  hasLogo: Boolean!
+input InvitationByIDsInput {
+	ID: ID!
 }
 
-"Input for QrStyle. A style that the server cannot decode back is INVALID_INPUT."
-input QrStyleInput {
-  "The width of the PNG image in pixels, 128 to 2,048. Default: 512."
-  size: Int
-  "The margin in modules, 4 to 16. Default: 4."
-  margin: Int
-  "How much damage it tolerates. Default: MEDIUM; HIGH is required with a logo."
-  level: QrLevel
-  "The color of the modules, as in #1a2b3c, darker than the background with a contrast of at least 3. Default: #000000."
-  foreground: String
-  "The color behind them. Default: #ffffff."
-  background: String
-  "A logo: PNG or JPEG in base64, at most 64 KiB and 1,024 x 1,024 pixels. It covers 20 % of the width."
-  logo: String
+input LinkByIDsInput {
+	ID: ID!
 }
 
-"How much damage a QR code tolerates."
-enum QrLevel {
-  "About 7 %."
-  LOW
-  "About 15 %."
-  MEDIUM
-  "About 25 %."
-  QUARTILE
-  "About 30 %."
-  HIGH
+input MemberByIDsInput {
+	ID: ID!
 }
 
-"Selects clicks that match all given conditions. An empty text means unknown."
-input ClickFilter {
-  "Only clicks of bots (true), or only others (false)."
-  bots: Boolean
-  "The referring host."
-  referrer: String
-  "The country code of two letters."
-  country: String
-  "The kind of device."
-  device: String
-  "The browser's name."
-  browser: String
-  "The operating system's name."
-  os: String
-  "The language."
-  language: String
-  "utm_source."
-  utmSource: String
-  "utm_medium."
-  utmMedium: String
-  "utm_campaign."
-  utmCampaign: String
-  "utm_term."
-  utmTerm: String
-  "utm_content."
-  utmContent: String
-  "The HTTP status of the redirect."
-  status: Int
-  "The id of the rule that chose the destination."
-  rule: String
-  "The id of the target."
-  target: String
-  "The source of the QR code."
-  qrSource: String
+input ScheduledChangeByIDsInput {
+	ID: ID!
 }
 
-"""
-Clicks in a time range. All fields are of one instant, and the parts of every series and breakdown add up to clicks; in ClickHouse
-clicks may be written in between. Single clicks are stored for some months, and rollups for longer. A query of deleted data fails with
-INVALID_INPUT, and its message states since when data is available.
-"""
-type Stats {
-  "The begin of the range, inclusive."
-  from: Time!
-  "The end of the range, exclusive."
-  to: Time!
-  "The number of redirects, including those of bots."
-  clicks: Int64!
-  """
-  The number of visitors: each is counted once per link and day (UTC), with the first click of that day. Bots are not counted as
-  visitors, nor are visitors who send DNT or Sec-GPC.
-  """
-  visitors: Int64!
-  "The number of clicks by bots: crawlers, previews, prefetches, programs."
-  bots: Int64!
-  "The distribution of the time until a redirect was ready; null without clicks."
-  latency: Latency
-  """
-  The clicks over time, without gaps: empty intervals are zero. The points add up to clicks. Fails with INVALID_INPUT
-  for hours of a range of more than 31 days, and for more than 1,500 intervals.
-  """
-  series(
-    "The length of a point."
-    interval: Interval!
-  ): [StatsPoint!]!
-  """
-  The clicks by the values of a dimension, most frequent first, with all other values together as the last slice. The slices add
-  up to clicks. Fails with INVALID_INPUT.
-  """
-  breakdown(
-    "The dimension."
-    by: Dimension!
-    "The number of separate values, 1 to 1,000. Default: 10."
-    first: Int
-  ): [StatsSlice!]! @cost(weight: 20) @listSize(assumedSize: 10)
-  "The preceding period of the same length."
-  previous: Stats! @cost(weight: 20)
+input SessionByIDsInput {
+	ID: ID!
 }
 
-"The time from a request's arrival until its redirect was ready, in milliseconds."
-type Latency {
-  "The mean."
-  meanMs: Float!
-  "The standard deviation."
-  standardDeviationMs: Float!
-  "The median, accurate to five per cent like the other percentiles."
-  p50Ms: Float!
-  "The 95th percentile."
-  p95Ms: Float!
-  "The 99th percentile."
-  p99Ms: Float!
+input TaskByIDsInput {
+	ID: ID!
 }
 
-"Clicks in one interval."
-type StatsPoint {
-  "The begin of the interval, which may be before the range."
-  start: Time!
-  "The number of redirects."
-  clicks: Int64!
-  "The number of visitors whose first click of a day is in the interval."
-  visitors: Int64!
-  "The number of clicks by bots."
-  bots: Int64!
+input UserByIDsInput {
+	ID: ID!
 }
 
-"The clicks with one value of a dimension."
-type StatsSlice {
-  "The value; empty for unknown, and if isOther is true."
-  value: String!
-  """
-  A text for people, of the stats of a link by RULE or TARGET: the name, else the rule's position or the target's URL. Null for other
-  breakdowns, for what the link's routing does not have any more, and for callers without LINKS_READ. Also null in the stats of a
-  workspace: they count the ids of rules and targets, which are local to their links, without the links.
-  """
-  label: String
-  "Whether this slice combines all other values."
-  isOther: Boolean!
-  "The link, if the breakdown is by LINK; null for a purged link, and for callers without LINKS_READ."
-  link: Link
-  "The number of redirects."
-  clicks: Int64!
-  "The number of visitors whose first click of a day has the value."
-  visitors: Int64!
-  "The number of clicks by bots."
-  bots: Int64!
+input UtmTemplateByIDsInput {
+	ID: ID!
 }
 
-"A redirect of a visitor to the destination."
-type Click implements Node {
-  "The id: clk_ and 26 characters. Ids are in the order of time; linkClicked can resume after one."
-  id: ID!
-  "The link; null if it is purged, and for callers without LINKS_READ."
-  link: Link
-  "Time of the request's arrival."
-  at: Time!
-  "The HTTP status of the redirect; 303 after a form."
-  status: Int!
-  "The referring host; null for direct visits and unknown referrers."
-  referrer: String
-  "The country code of two letters; null: unknown."
-  country: String
-  "The kind of device; null: unknown."
-  device: String
-  "The browser's name; null: unknown."
-  browser: String
-  "The operating system's name; null: unknown."
-  os: String
-  "The language; null: unknown."
-  language: String
-  "utm_source; null: none."
-  utmSource: String
-  "utm_medium; null: none."
-  utmMedium: String
-  "utm_campaign; null: none."
-  utmCampaign: String
-  "utm_term; null: none."
-  utmTerm: String
-  "utm_content; null: none."
-  utmContent: String
-  "Whether the visitor is a bot."
-  bot: Boolean!
-  "The id of the rule that chose the destination; null: none, or a private visitor."
-  ruleId: ID
-  "The id of the target; null: none, or a private visitor."
-  targetId: ID
-  "The source of the QR code; null: none, or a private visitor."
-  qrSource: String
+input WebhookByIDsInput {
+	ID: ID!
 }
 
-"Requests for a short URL that matched no active link."
-type UnmatchedRequest {
-  "The HTTP status of the response: 404, 410 or 429."
-  status: Int!
-  "The requested code; null for the codes beyond the first 1,000 of a day."
-  code: String
-  "The number of requests."
-  requests: Int64!
-  "Time of the latest request."
-  lastAt: Time!
+input WebhookDeliveryByIDsInput {
+	ID: ID!
 }
 
-"A page of clicks."
-type ClickConnection {
-  "The clicks, each with its cursor."
-  edges: [ClickEdge!]!
-  "The same objects without their cursors."
-  nodes: [Click!]!
-  "Information about the page."
-  pageInfo: PageInfo!
+input WorkspaceByIDsInput {
+	ID: ID!
 }
 
-"A click in a page."
-type ClickEdge {
-  "The click's cursor."
-  cursor: String!
-  "The click."
-  node: Click!
+# fake type to build resolver interfaces for users to implement
+type Entity {
+	findManyApiKeyByIDs(reps: [ApiKeyByIDsInput]!): [ApiKey]
+	findManyClickByIDs(reps: [ClickByIDsInput]!): [Click]
+	findManyDomainByIDs(reps: [DomainByIDsInput]!): [Domain]
+	findManyEventByIDs(reps: [EventByIDsInput]!): [Event]
+	findManyFolderByIDs(reps: [FolderByIDsInput]!): [Folder]
+	findManyInvitationByIDs(reps: [InvitationByIDsInput]!): [Invitation]
+	findManyLinkByIDs(reps: [LinkByIDsInput]!): [Link]
+	findManyMemberByIDs(reps: [MemberByIDsInput]!): [Member]
+	findManyScheduledChangeByIDs(reps: [ScheduledChangeByIDsInput]!): [ScheduledChange]
+	findManySessionByIDs(reps: [SessionByIDsInput]!): [Session]
+	findManyTaskByIDs(reps: [TaskByIDsInput]!): [Task]
+	findManyUserByIDs(reps: [UserByIDsInput]!): [User]
+	findManyUtmTemplateByIDs(reps: [UtmTemplateByIDsInput]!): [UtmTemplate]
+	findManyWebhookByIDs(reps: [WebhookByIDsInput]!): [Webhook]
+	findManyWebhookDeliveryByIDs(reps: [WebhookDeliveryByIDsInput]!): [WebhookDelivery]
+	findManyWorkspaceByIDs(reps: [WorkspaceByIDsInput]!): [Workspace]
 }
 
-"The caller's cost budget per minute."
-type RateLimit {
-  "The budget per minute in points; null if rate limits are off."
-  limit: Int64
-  "The cost of this operation, without the points that its searches and counts cost in a workspace with many links."
-  cost: Int!
-  "The remaining points after this operation; null if rate limits are off. While Redis is unavailable, each node counts."
-  remaining: Int64
-  "The time at which the whole budget is available again; null together with remaining."
-  resetsAt: Time
+type _Service {
+  sdl: String
 }
 
-"Statistics of the whole instance."
-type PlatformStats {
-  "The number of ACTIVE links."
-  totalLinks: Int64!
-  "The number of redirects since the instance was created."
-  totalRedirects: Int64!
-  "The mean time in milliseconds until a redirect was ready, over all redirects; null before the first."
-  averageRedirectMs: Float
+extend type Query {
+  _entities(representations: [_Any!]!): [_Entity]!
+  _service: _Service!
 }
-`, BuiltIn: false},
+`, BuiltIn: true},
 }
 var parsedSchema = gqlparser.MustLoadSchema(sources...)
 
@@ -15826,6 +11073,14 @@ func (ec *executionContext) childFields_WorkspaceEdge(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type WorkspaceEdge", field.Name)
 }
 
+func (ec *executionContext) childFields__Service(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "sdl":
+		return ec.fieldContext__Service_sdl(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type _Service", field.Name)
+}
+
 func (ec *executionContext) childFields___Directive(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
@@ -15941,6 +11196,230 @@ func (ec *executionContext) childFields___Type(ctx context.Context, field graphq
 // endregion ************************** internal!.gotpl ***************************
 
 // region    ***************************** args.gotpl *****************************
+
+func (ec *executionContext) field_Entity_findManyApiKeyByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*APIKeyByIDsInput, error) {
+			return ec.unmarshalNApiKeyByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAPIKeyByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyClickByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*ClickByIDsInput, error) {
+			return ec.unmarshalNClickByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyDomainByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*DomainByIDsInput, error) {
+			return ec.unmarshalNDomainByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDomainByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyEventByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*EventByIDsInput, error) {
+			return ec.unmarshalNEventByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyFolderByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*FolderByIDsInput, error) {
+			return ec.unmarshalNFolderByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyInvitationByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*InvitationByIDsInput, error) {
+			return ec.unmarshalNInvitationByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInvitationByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyLinkByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*LinkByIDsInput, error) {
+			return ec.unmarshalNLinkByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyMemberByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*MemberByIDsInput, error) {
+			return ec.unmarshalNMemberByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐMemberByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyScheduledChangeByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*ScheduledChangeByIDsInput, error) {
+			return ec.unmarshalNScheduledChangeByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduledChangeByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManySessionByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*SessionByIDsInput, error) {
+			return ec.unmarshalNSessionByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSessionByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyTaskByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*TaskByIDsInput, error) {
+			return ec.unmarshalNTaskByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyUserByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*UserByIDsInput, error) {
+			return ec.unmarshalNUserByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyUtmTemplateByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*UtmTemplateByIDsInput, error) {
+			return ec.unmarshalNUtmTemplateByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyWebhookByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*WebhookByIDsInput, error) {
+			return ec.unmarshalNWebhookByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyWebhookDeliveryByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*WebhookDeliveryByIDsInput, error) {
+			return ec.unmarshalNWebhookDeliveryByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookDeliveryByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Entity_findManyWorkspaceByIDs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "reps",
+		func(ctx context.Context, v any) ([]*WorkspaceByIDsInput, error) {
+			return ec.unmarshalNWorkspaceByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceByIDsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["reps"] = arg0
+	return args, nil
+}
 
 func (ec *executionContext) field_ImportReport_rows_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
@@ -17169,6 +12648,20 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query__entities_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "representations",
+		func(ctx context.Context, v any) ([]map[string]any, error) {
+			return ec.unmarshalN_Any2ᚕmapᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["representations"] = arg0
 	return args, nil
 }
 
@@ -22348,6 +17841,710 @@ func (ec *executionContext) fieldContext_EnrollTotpPayload_errors(_ context.Cont
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_UserError(ctx, field)
 		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyApiKeyByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyApiKeyByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyAPIKeyByIDs(ctx, fc.Args["reps"].([]*APIKeyByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*apikey.Key) graphql.Marshaler {
+			return ec.marshalOApiKey2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKey(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyApiKeyByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApiKey(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyApiKeyByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyClickByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyClickByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyClickByIDs(ctx, fc.Args["reps"].([]*ClickByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Click) graphql.Marshaler {
+			return ec.marshalOClick2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClick(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyClickByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Click(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyClickByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyDomainByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyDomainByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyDomainByIDs(ctx, fc.Args["reps"].([]*DomainByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*domain.Domain) graphql.Marshaler {
+			return ec.marshalODomain2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyDomainByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Domain(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyDomainByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyEventByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyEventByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyEventByIDs(ctx, fc.Args["reps"].([]*EventByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.LoggedEvent) graphql.Marshaler {
+			return ec.marshalOEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEvent(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyEventByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Event(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyEventByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyFolderByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyFolderByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyFolderByIDs(ctx, fc.Args["reps"].([]*FolderByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
+			return ec.marshalOFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolder(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyFolderByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Folder(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyFolderByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyInvitationByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyInvitationByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyInvitationByIDs(ctx, fc.Args["reps"].([]*InvitationByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.Invitation) graphql.Marshaler {
+			return ec.marshalOInvitation2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐInvitation(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyInvitationByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invitation(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyInvitationByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyLinkByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyLinkByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyLinkByIDs(ctx, fc.Args["reps"].([]*LinkByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyLinkByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyLinkByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyMemberByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyMemberByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyMemberByIDs(ctx, fc.Args["reps"].([]*MemberByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.Member) graphql.Marshaler {
+			return ec.marshalOMember2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMember(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyMemberByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Member(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyMemberByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyScheduledChangeByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyScheduledChangeByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyScheduledChangeByIDs(ctx, fc.Args["reps"].([]*ScheduledChangeByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.ScheduledChange) graphql.Marshaler {
+			return ec.marshalOScheduledChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChange(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyScheduledChangeByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ScheduledChange(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyScheduledChangeByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManySessionByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManySessionByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManySessionByIDs(ctx, fc.Args["reps"].([]*SessionByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*account.Session) graphql.Marshaler {
+			return ec.marshalOSession2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐSession(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManySessionByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Session(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManySessionByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyTaskByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyTaskByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyTaskByIDs(ctx, fc.Args["reps"].([]*TaskByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*task.Task) graphql.Marshaler {
+			return ec.marshalOTask2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyTaskByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Task(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyTaskByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyUserByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyUserByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyUserByIDs(ctx, fc.Args["reps"].([]*UserByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*account.Account) graphql.Marshaler {
+			return ec.marshalOUser2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyUserByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyUserByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyUtmTemplateByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyUtmTemplateByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyUtmTemplateByIDs(ctx, fc.Args["reps"].([]*UtmTemplateByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*folder.Template) graphql.Marshaler {
+			return ec.marshalOUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐTemplate(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyUtmTemplateByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UtmTemplate(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyUtmTemplateByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyWebhookByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyWebhookByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyWebhookByIDs(ctx, fc.Args["reps"].([]*WebhookByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Webhook) graphql.Marshaler {
+			return ec.marshalOWebhook2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhook(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyWebhookByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Webhook(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyWebhookByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyWebhookDeliveryByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyWebhookDeliveryByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyWebhookDeliveryByIDs(ctx, fc.Args["reps"].([]*WebhookDeliveryByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Delivery) graphql.Marshaler {
+			return ec.marshalOWebhookDelivery2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDelivery(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyWebhookDeliveryByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WebhookDelivery(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyWebhookDeliveryByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entity_findManyWorkspaceByIDs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entity_findManyWorkspaceByIDs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Entity().FindManyWorkspaceByIDs(ctx, fc.Args["reps"].([]*WorkspaceByIDsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*workspace.Membership) graphql.Marshaler {
+			return ec.marshalOWorkspace2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entity_findManyWorkspaceByIDs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entity",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Workspace(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Entity_findManyWorkspaceByIDs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -33187,6 +29384,82 @@ func (ec *executionContext) fieldContext_Query_resolvedAt(ctx context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _Query__entities(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query__entities(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.__resolve_entities(ctx, fc.Args["representations"].([]map[string]any)), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []fedruntime.Entity) graphql.Marshaler {
+			return ec.marshalN_Entity2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋpluginᚋfederationᚋfedruntimeᚐEntity(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query__entities(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("field of type _Entity does not have child fields")
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query__entities_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query__service(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query__service(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.__resolve__service(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v fedruntime.Service) graphql.Marshaler {
+			return ec.marshalN_Service2githubᚗcomᚋ99designsᚋgqlgenᚋpluginᚋfederationᚋfedruntimeᚐService(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query__service(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields__Service(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query___type(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -43172,6 +39445,29 @@ func (ec *executionContext) fieldContext_WorkspaceEdge_node(_ context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) __Service_sdl(ctx context.Context, field graphql.CollectedField, obj *fedruntime.Service) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext__Service_sdl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SDL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalOString2string(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext__Service_sdl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("_Service", field, false, false, "String")
+}
+
 func (ec *executionContext) ___Directive_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -44350,6 +40646,48 @@ func UnmarshalAddDomainInput(ctx context.Context, raw any) (AddDomainInput, erro
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputApiKeyByIDsInput(ctx context.Context, obj any) (APIKeyByIDsInput, error) {
+	var it APIKeyByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalApiKeyByIDsInput unmarshals raw into the ApiKeyByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalApiKeyByIDsInput(ctx context.Context, raw any) (APIKeyByIDsInput, error) {
+	var out APIKeyByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ApiKeyByIDsInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputApplyImportInput(ctx context.Context, obj any) (ApplyImportInput, error) {
 	var it ApplyImportInput
 	if obj == nil {
@@ -44676,6 +41014,48 @@ func (ec *executionContext) unmarshalInputClaimLinksInput(ctx context.Context, o
 func UnmarshalClaimLinksInput(ctx context.Context, raw any) (ClaimLinksInput, error) {
 	var out ClaimLinksInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "ClaimLinksInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputClickByIDsInput(ctx context.Context, obj any) (ClickByIDsInput, error) {
+	var it ClickByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalClickByIDsInput unmarshals raw into the ClickByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalClickByIDsInput(ctx context.Context, raw any) (ClickByIDsInput, error) {
+	var out ClickByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ClickByIDsInput", raw, &out)
 	return out, err
 }
 
@@ -45995,6 +42375,48 @@ func UnmarshalDeleteWorkspaceInput(ctx context.Context, raw any) (DeleteWorkspac
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputDomainByIDsInput(ctx context.Context, obj any) (DomainByIDsInput, error) {
+	var it DomainByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDomainByIDsInput unmarshals raw into the DomainByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDomainByIDsInput(ctx context.Context, raw any) (DomainByIDsInput, error) {
+	var out DomainByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DomainByIDsInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputEnrollTotpInput(ctx context.Context, obj any) (EnrollTotpInput, error) {
 	var it EnrollTotpInput
 	if obj == nil {
@@ -46034,6 +42456,48 @@ func (ec *executionContext) unmarshalInputEnrollTotpInput(ctx context.Context, o
 func UnmarshalEnrollTotpInput(ctx context.Context, raw any) (EnrollTotpInput, error) {
 	var out EnrollTotpInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "EnrollTotpInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputEventByIDsInput(ctx context.Context, obj any) (EventByIDsInput, error) {
+	var it EventByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalEventByIDsInput unmarshals raw into the EventByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalEventByIDsInput(ctx context.Context, raw any) (EventByIDsInput, error) {
+	var out EventByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "EventByIDsInput", raw, &out)
 	return out, err
 }
 
@@ -46415,6 +42879,48 @@ func UnmarshalFinishSsoInput(ctx context.Context, raw any) (FinishSsoInput, erro
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputFolderByIDsInput(ctx context.Context, obj any) (FolderByIDsInput, error) {
+	var it FolderByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalFolderByIDsInput unmarshals raw into the FolderByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalFolderByIDsInput(ctx context.Context, raw any) (FolderByIDsInput, error) {
+	var out FolderByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "FolderByIDsInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputImportApiInput(ctx context.Context, obj any) (ImportAPIInput, error) {
 	var it ImportAPIInput
 	if obj == nil {
@@ -46517,6 +43023,48 @@ func (ec *executionContext) unmarshalInputImportHostInput(ctx context.Context, o
 func UnmarshalImportHostInput(ctx context.Context, raw any) (importer.Host, error) {
 	var out importer.Host
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "ImportHostInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputInvitationByIDsInput(ctx context.Context, obj any) (InvitationByIDsInput, error) {
+	var it InvitationByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalInvitationByIDsInput unmarshals raw into the InvitationByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalInvitationByIDsInput(ctx context.Context, raw any) (InvitationByIDsInput, error) {
+	var out InvitationByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "InvitationByIDsInput", raw, &out)
 	return out, err
 }
 
@@ -46636,6 +43184,48 @@ func (ec *executionContext) unmarshalInputLinkBy(ctx context.Context, obj any) (
 func UnmarshalLinkBy(ctx context.Context, raw any) (LinkBy, error) {
 	var out LinkBy
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "LinkBy", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputLinkByIDsInput(ctx context.Context, obj any) (LinkByIDsInput, error) {
+	var it LinkByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalLinkByIDsInput unmarshals raw into the LinkByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLinkByIDsInput(ctx context.Context, raw any) (LinkByIDsInput, error) {
+	var out LinkByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LinkByIDsInput", raw, &out)
 	return out, err
 }
 
@@ -47322,6 +43912,48 @@ func (ec *executionContext) unmarshalInputLogoutInput(ctx context.Context, obj a
 func UnmarshalLogoutInput(ctx context.Context, raw any) (LogoutInput, error) {
 	var out LogoutInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "LogoutInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputMemberByIDsInput(ctx context.Context, obj any) (MemberByIDsInput, error) {
+	var it MemberByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalMemberByIDsInput unmarshals raw into the MemberByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalMemberByIDsInput(ctx context.Context, raw any) (MemberByIDsInput, error) {
+	var out MemberByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "MemberByIDsInput", raw, &out)
 	return out, err
 }
 
@@ -49124,6 +45756,90 @@ func UnmarshalScheduleLinkChangeInput(ctx context.Context, raw any) (ScheduleLin
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputScheduledChangeByIDsInput(ctx context.Context, obj any) (ScheduledChangeByIDsInput, error) {
+	var it ScheduledChangeByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalScheduledChangeByIDsInput unmarshals raw into the ScheduledChangeByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalScheduledChangeByIDsInput(ctx context.Context, raw any) (ScheduledChangeByIDsInput, error) {
+	var out ScheduledChangeByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ScheduledChangeByIDsInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputSessionByIDsInput(ctx context.Context, obj any) (SessionByIDsInput, error) {
+	var it SessionByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalSessionByIDsInput unmarshals raw into the SessionByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalSessionByIDsInput(ctx context.Context, raw any) (SessionByIDsInput, error) {
+	var out SessionByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "SessionByIDsInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputStartSsoInput(ctx context.Context, obj any) (StartSsoInput, error) {
 	var it StartSsoInput
 	if obj == nil {
@@ -49163,6 +45879,48 @@ func (ec *executionContext) unmarshalInputStartSsoInput(ctx context.Context, obj
 func UnmarshalStartSsoInput(ctx context.Context, raw any) (StartSsoInput, error) {
 	var out StartSsoInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "StartSsoInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputTaskByIDsInput(ctx context.Context, obj any) (TaskByIDsInput, error) {
+	var it TaskByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalTaskByIDsInput unmarshals raw into the TaskByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalTaskByIDsInput(ctx context.Context, raw any) (TaskByIDsInput, error) {
+	var out TaskByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "TaskByIDsInput", raw, &out)
 	return out, err
 }
 
@@ -50237,6 +46995,48 @@ func UnmarshalUpsertLinksInput(ctx context.Context, raw any) (UpsertLinksInput, 
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputUserByIDsInput(ctx context.Context, obj any) (UserByIDsInput, error) {
+	var it UserByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalUserByIDsInput unmarshals raw into the UserByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUserByIDsInput(ctx context.Context, raw any) (UserByIDsInput, error) {
+	var out UserByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UserByIDsInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputUtmInput(ctx context.Context, obj any) (routing.UTM, error) {
 	var it routing.UTM
 	if obj == nil {
@@ -50311,6 +47111,48 @@ func (ec *executionContext) unmarshalInputUtmInput(ctx context.Context, obj any)
 func UnmarshalUtmInput(ctx context.Context, raw any) (routing.UTM, error) {
 	var out routing.UTM
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "UtmInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputUtmTemplateByIDsInput(ctx context.Context, obj any) (UtmTemplateByIDsInput, error) {
+	var it UtmTemplateByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalUtmTemplateByIDsInput unmarshals raw into the UtmTemplateByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUtmTemplateByIDsInput(ctx context.Context, raw any) (UtmTemplateByIDsInput, error) {
+	var out UtmTemplateByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UtmTemplateByIDsInput", raw, &out)
 	return out, err
 }
 
@@ -50622,6 +47464,90 @@ func UnmarshalVisitSampleInput(ctx context.Context, raw any) (routing.Sample, er
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputWebhookByIDsInput(ctx context.Context, obj any) (WebhookByIDsInput, error) {
+	var it WebhookByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalWebhookByIDsInput unmarshals raw into the WebhookByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalWebhookByIDsInput(ctx context.Context, raw any) (WebhookByIDsInput, error) {
+	var out WebhookByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "WebhookByIDsInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputWebhookDeliveryByIDsInput(ctx context.Context, obj any) (WebhookDeliveryByIDsInput, error) {
+	var it WebhookDeliveryByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalWebhookDeliveryByIDsInput unmarshals raw into the WebhookDeliveryByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalWebhookDeliveryByIDsInput(ctx context.Context, raw any) (WebhookDeliveryByIDsInput, error) {
+	var out WebhookDeliveryByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "WebhookDeliveryByIDsInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputWeeklyScheduleInput(ctx context.Context, obj any) (routing.WeeklySchedule, error) {
 	var it routing.WeeklySchedule
 	if obj == nil {
@@ -50731,6 +47657,48 @@ func (ec *executionContext) unmarshalInputWorkspaceBy(ctx context.Context, obj a
 func UnmarshalWorkspaceBy(ctx context.Context, raw any) (WorkspaceBy, error) {
 	var out WorkspaceBy
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "WorkspaceBy", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputWorkspaceByIDsInput(ctx context.Context, obj any) (WorkspaceByIDsInput, error) {
+	var it WorkspaceByIDsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ID"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ID":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ID"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalWorkspaceByIDsInput unmarshals raw into the WorkspaceByIDsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalWorkspaceByIDsInput(ctx context.Context, raw any) (WorkspaceByIDsInput, error) {
+	var out WorkspaceByIDsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "WorkspaceByIDsInput", raw, &out)
 	return out, err
 }
 
@@ -50897,6 +47865,101 @@ func (ec *executionContext) _TaskReport(ctx context.Context, sel ast.SelectionSe
 	}
 }
 
+func (ec *executionContext) __Entity(ctx context.Context, sel ast.SelectionSet, obj fedruntime.Entity) graphql.Marshaler {
+	switch obj := (obj).(type) {
+	case nil:
+		return graphql.Null
+	case *workspace.Membership:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Workspace(ctx, sel, obj)
+	case *webhook.Delivery:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._WebhookDelivery(ctx, sel, obj)
+	case *webhook.Webhook:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Webhook(ctx, sel, obj)
+	case *folder.Template:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._UtmTemplate(ctx, sel, obj)
+	case *account.Account:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._User(ctx, sel, obj)
+	case *task.Task:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Task(ctx, sel, obj)
+	case *account.Session:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Session(ctx, sel, obj)
+	case *link.ScheduledChange:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ScheduledChange(ctx, sel, obj)
+	case *workspace.Member:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Member(ctx, sel, obj)
+	case *link.Link:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Link(ctx, sel, obj)
+	case *workspace.Invitation:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Invitation(ctx, sel, obj)
+	case *folder.Folder:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Folder(ctx, sel, obj)
+	case *workspace.LoggedEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Event(ctx, sel, obj)
+	case *domain.Domain:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Domain(ctx, sel, obj)
+	case Click:
+		return ec._Click(ctx, sel, &obj)
+	case *Click:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Click(ctx, sel, obj)
+	case *apikey.Key:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ApiKey(ctx, sel, obj)
+	default:
+		if typedObj, ok := obj.(graphql.Marshaler); ok {
+			return typedObj
+		} else {
+			panic(fmt.Errorf("unexpected type %T; non-generated variants of _Entity must implement graphql.Marshaler", obj))
+		}
+	}
+}
+
 // endregion ************************** interface.gotpl ***************************
 
 // region    **************************** object.gotpl ****************************
@@ -50977,7 +48040,7 @@ func (ec *executionContext) _AddDomainPayload(ctx context.Context, sel ast.Selec
 	return out
 }
 
-var apiKeyImplementors = []string{"ApiKey", "Node"}
+var apiKeyImplementors = []string{"ApiKey", "Node", "_Entity"}
 
 func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, obj *apikey.Key) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, apiKeyImplementors)
@@ -51531,7 +48594,7 @@ func (ec *executionContext) _ClaimLinksPayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
-var clickImplementors = []string{"Click", "Node"}
+var clickImplementors = []string{"Click", "Node", "_Entity"}
 
 func (ec *executionContext) _Click(ctx context.Context, sel ast.SelectionSet, obj *Click) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, clickImplementors)
@@ -52616,7 +49679,7 @@ func (ec *executionContext) _DestinationCheck(ctx context.Context, sel ast.Selec
 	return out
 }
 
-var domainImplementors = []string{"Domain", "Node"}
+var domainImplementors = []string{"Domain", "Node", "_Entity"}
 
 func (ec *executionContext) _Domain(ctx context.Context, sel ast.SelectionSet, obj *domain.Domain) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, domainImplementors)
@@ -52864,7 +49927,139 @@ func (ec *executionContext) _EnrollTotpPayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
-var eventImplementors = []string{"Event", "Node"}
+var entityImplementors = []string{"Entity"}
+
+func (ec *executionContext) _Entity(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, entityImplementors)
+	ctx = graphql.WithFieldContext(ctx, &graphql.FieldContext{
+		Object: "Entity",
+	})
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		innerCtx := graphql.WithRootFieldContext(ctx, &graphql.RootFieldContext{
+			Object: field.Name,
+			Field:  field,
+		})
+
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Entity")
+		case "findManyApiKeyByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyApiKeyByIDs(ctx, field)
+				})
+		case "findManyClickByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyClickByIDs(ctx, field)
+				})
+		case "findManyDomainByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyDomainByIDs(ctx, field)
+				})
+		case "findManyEventByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyEventByIDs(ctx, field)
+				})
+		case "findManyFolderByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyFolderByIDs(ctx, field)
+				})
+		case "findManyInvitationByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyInvitationByIDs(ctx, field)
+				})
+		case "findManyLinkByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyLinkByIDs(ctx, field)
+				})
+		case "findManyMemberByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyMemberByIDs(ctx, field)
+				})
+		case "findManyScheduledChangeByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyScheduledChangeByIDs(ctx, field)
+				})
+		case "findManySessionByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManySessionByIDs(ctx, field)
+				})
+		case "findManyTaskByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyTaskByIDs(ctx, field)
+				})
+		case "findManyUserByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyUserByIDs(ctx, field)
+				})
+		case "findManyUtmTemplateByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyUtmTemplateByIDs(ctx, field)
+				})
+		case "findManyWebhookByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyWebhookByIDs(ctx, field)
+				})
+		case "findManyWebhookDeliveryByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyWebhookDeliveryByIDs(ctx, field)
+				})
+		case "findManyWorkspaceByIDs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Entity_findManyWorkspaceByIDs(ctx, field)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var eventImplementors = []string{"Event", "Node", "_Entity"}
 
 func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, obj *workspace.LoggedEvent) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, eventImplementors)
@@ -53282,7 +50477,7 @@ func (ec *executionContext) _FinishSsoPayload(ctx context.Context, sel ast.Selec
 	return out
 }
 
-var folderImplementors = []string{"Folder", "Node"}
+var folderImplementors = []string{"Folder", "Node", "_Entity"}
 
 func (ec *executionContext) _Folder(ctx context.Context, sel ast.SelectionSet, obj *folder.Folder) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, folderImplementors)
@@ -53824,7 +51019,7 @@ func (ec *executionContext) _ImportRowEdge(ctx context.Context, sel ast.Selectio
 	return out
 }
 
-var invitationImplementors = []string{"Invitation", "Node"}
+var invitationImplementors = []string{"Invitation", "Node", "_Entity"}
 
 func (ec *executionContext) _Invitation(ctx context.Context, sel ast.SelectionSet, obj *workspace.Invitation) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, invitationImplementors)
@@ -54066,7 +51261,7 @@ func (ec *executionContext) _Latency(ctx context.Context, sel ast.SelectionSet, 
 	return out
 }
 
-var linkImplementors = []string{"Link", "Node"}
+var linkImplementors = []string{"Link", "Node", "_Entity"}
 
 func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj *link.Link) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkImplementors)
@@ -55121,7 +52316,7 @@ func (ec *executionContext) _LogoutPayload(ctx context.Context, sel ast.Selectio
 	return out
 }
 
-var memberImplementors = []string{"Member", "Node"}
+var memberImplementors = []string{"Member", "Node", "_Entity"}
 
 func (ec *executionContext) _Member(ctx context.Context, sel ast.SelectionSet, obj *workspace.Member) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, memberImplementors)
@@ -56393,6 +53588,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_resolvedAt(ctx, field)
+				})
+		case "_entities":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query__entities(ctx, field)
+				})
+		case "_service":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query__service(ctx, field)
 				})
 		case "__type":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
@@ -57847,7 +55054,7 @@ func (ec *executionContext) _ScheduleLinkChangePayload(ctx context.Context, sel 
 	return out
 }
 
-var scheduledChangeImplementors = []string{"ScheduledChange", "Node"}
+var scheduledChangeImplementors = []string{"ScheduledChange", "Node", "_Entity"}
 
 func (ec *executionContext) _ScheduledChange(ctx context.Context, sel ast.SelectionSet, obj *link.ScheduledChange) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, scheduledChangeImplementors)
@@ -57950,7 +55157,7 @@ func (ec *executionContext) _SecondFactors(ctx context.Context, sel ast.Selectio
 	return out
 }
 
-var sessionImplementors = []string{"Session", "Node"}
+var sessionImplementors = []string{"Session", "Node", "_Entity"}
 
 func (ec *executionContext) _Session(ctx context.Context, sel ast.SelectionSet, obj *account.Session) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, sessionImplementors)
@@ -58535,7 +55742,7 @@ func (ec *executionContext) _TagEdge(ctx context.Context, sel ast.SelectionSet, 
 	return out
 }
 
-var taskImplementors = []string{"Task", "Node"}
+var taskImplementors = []string{"Task", "Node", "_Entity"}
 
 func (ec *executionContext) _Task(ctx context.Context, sel ast.SelectionSet, obj *task.Task) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, taskImplementors)
@@ -59265,7 +56472,7 @@ func (ec *executionContext) _UpsertLinksPayload(ctx context.Context, sel ast.Sel
 	return out
 }
 
-var userImplementors = []string{"User", "Node"}
+var userImplementors = []string{"User", "Node", "_Entity"}
 
 func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj *account.Account) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, userImplementors)
@@ -59450,7 +56657,7 @@ func (ec *executionContext) _Utm(ctx context.Context, sel ast.SelectionSet, obj 
 	return out
 }
 
-var utmTemplateImplementors = []string{"UtmTemplate", "Node"}
+var utmTemplateImplementors = []string{"UtmTemplate", "Node", "_Entity"}
 
 func (ec *executionContext) _UtmTemplate(ctx context.Context, sel ast.SelectionSet, obj *folder.Template) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, utmTemplateImplementors)
@@ -59894,7 +57101,7 @@ func (ec *executionContext) _VisitSample(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
-var webhookImplementors = []string{"Webhook", "Node"}
+var webhookImplementors = []string{"Webhook", "Node", "_Entity"}
 
 func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, obj *webhook.Webhook) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookImplementors)
@@ -60081,7 +57288,7 @@ func (ec *executionContext) _WebhookConnection(ctx context.Context, sel ast.Sele
 	return out
 }
 
-var webhookDeliveryImplementors = []string{"WebhookDelivery", "Node"}
+var webhookDeliveryImplementors = []string{"WebhookDelivery", "Node", "_Entity"}
 
 func (ec *executionContext) _WebhookDelivery(ctx context.Context, sel ast.SelectionSet, obj *webhook.Delivery) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookDeliveryImplementors)
@@ -60323,7 +57530,7 @@ func (ec *executionContext) _WeeklySchedule(ctx context.Context, sel ast.Selecti
 	return out
 }
 
-var workspaceImplementors = []string{"Workspace", "Node"}
+var workspaceImplementors = []string{"Workspace", "Node", "_Entity"}
 
 func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet, obj *workspace.Membership) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, workspaceImplementors)
@@ -60661,6 +57868,39 @@ func (ec *executionContext) _WorkspaceEdge(ctx context.Context, sel ast.Selectio
 		case "node":
 			out.Values[i] = ec._WorkspaceEdge_node(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var _ServiceImplementors = []string{"_Service"}
+
+func (ec *executionContext) __Service(ctx context.Context, sel ast.SelectionSet, obj *fedruntime.Service) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, _ServiceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("_Service")
+		case "sdl":
+			out.Values[i] = ec.__Service_sdl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -61076,6 +58316,20 @@ func (ec *executionContext) marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._ApiKey(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNApiKeyByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAPIKeyByIDsInput(ctx context.Context, v any) ([]*APIKeyByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*APIKeyByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOApiKeyByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAPIKeyByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) marshalNApiKeyEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*apikey.Key]) graphql.Marshaler {
 	return ec._ApiKeyEdge(ctx, sel, &v)
 }
@@ -61338,6 +58592,20 @@ func (ec *executionContext) marshalNClick2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 		return graphql.Null
 	}
 	return ec._Click(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNClickByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickByIDsInput(ctx context.Context, v any) ([]*ClickByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*ClickByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOClickByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) marshalNClickEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*Click]) graphql.Marshaler {
@@ -61643,6 +58911,20 @@ func (ec *executionContext) marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._Domain(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNDomainByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDomainByIDsInput(ctx context.Context, v any) ([]*DomainByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*DomainByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalODomainByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDomainByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) marshalNDomainEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*domain.Domain]) graphql.Marshaler {
 	return ec._DomainEdge(ctx, sel, &v)
 }
@@ -61729,6 +59011,20 @@ func (ec *executionContext) marshalNEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 		return graphql.Null
 	}
 	return ec._Event(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNEventByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventByIDsInput(ctx context.Context, v any) ([]*EventByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*EventByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOEventByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) marshalNEventEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*workspace.LoggedEvent]) graphql.Marshaler {
@@ -61835,6 +59131,20 @@ func (ec *executionContext) marshalNFieldChange2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._FieldChange(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNFieldSet2string(ctx context.Context, v any) (string, error) {
+	res, err := graphql.UnmarshalString(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNFieldSet2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "FieldSet!")
+	}
+	return res
+}
+
 func (ec *executionContext) unmarshalNFinishSsoInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFinishSsoInput(ctx context.Context, v any) (FinishSsoInput, error) {
 	res, err := ec.unmarshalInputFinishSsoInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -61876,6 +59186,20 @@ func (ec *executionContext) marshalNFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 		return graphql.Null
 	}
 	return ec._Folder(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNFolderByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderByIDsInput(ctx context.Context, v any) ([]*FolderByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*FolderByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOFolderByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) marshalNFolderEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*folder.Folder]) graphql.Marshaler {
@@ -62249,6 +59573,20 @@ func (ec *executionContext) marshalNInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._Invitation(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNInvitationByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInvitationByIDsInput(ctx context.Context, v any) ([]*InvitationByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*InvitationByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOInvitationByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInvitationByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) marshalNInvitationEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*workspace.Invitation]) graphql.Marshaler {
 	return ec._InvitationEdge(ctx, sel, &v)
 }
@@ -62301,6 +59639,20 @@ func (ec *executionContext) marshalNLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge
 func (ec *executionContext) unmarshalNLinkBy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkBy(ctx context.Context, v any) (LinkBy, error) {
 	res, err := ec.unmarshalInputLinkBy(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNLinkByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkByIDsInput(ctx context.Context, v any) ([]*LinkByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*LinkByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOLinkByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) unmarshalNLinkChangeInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkChangeInput(ctx context.Context, v any) (*LinkChangeInput, error) {
@@ -62502,6 +59854,20 @@ func (ec *executionContext) marshalNMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 		return graphql.Null
 	}
 	return ec._Member(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNMemberByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐMemberByIDsInput(ctx context.Context, v any) ([]*MemberByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*MemberByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOMemberByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐMemberByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) marshalNMemberEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*workspace.Member]) graphql.Marshaler {
@@ -63200,6 +60566,20 @@ func (ec *executionContext) marshalNScheduledChange2ᚖgithubᚗcomᚋlinkforge�
 	return ec._ScheduledChange(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNScheduledChangeByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduledChangeByIDsInput(ctx context.Context, v any) ([]*ScheduledChangeByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*ScheduledChangeByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOScheduledChangeByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduledChangeByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) marshalNSession2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐSessionᚄ(ctx context.Context, sel ast.SelectionSet, v []*account.Session) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -63222,6 +60602,20 @@ func (ec *executionContext) marshalNSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 		return graphql.Null
 	}
 	return ec._Session(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNSessionByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSessionByIDsInput(ctx context.Context, v any) ([]*SessionByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*SessionByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOSessionByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSessionByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) marshalNSessionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*account.Session]) graphql.Marshaler {
@@ -63459,6 +60853,20 @@ func (ec *executionContext) marshalNTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge
 	return ec._Task(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNTaskByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskByIDsInput(ctx context.Context, v any) ([]*TaskByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*TaskByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOTaskByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) marshalNTaskEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*task.Task]) graphql.Marshaler {
 	return ec._TaskEdge(ctx, sel, &v)
 }
@@ -63685,6 +61093,20 @@ func (ec *executionContext) marshalNUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge
 	return ec._User(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNUserByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserByIDsInput(ctx context.Context, v any) ([]*UserByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*UserByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOUserByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx context.Context, sel ast.SelectionSet, v []*UserError) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -63744,6 +61166,20 @@ func (ec *executionContext) marshalNUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋli
 		return graphql.Null
 	}
 	return ec._UtmTemplate(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNUtmTemplateByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateByIDsInput(ctx context.Context, v any) ([]*UtmTemplateByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*UtmTemplateByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOUtmTemplateByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) marshalNUtmTemplateEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*folder.Template]) graphql.Marshaler {
@@ -63870,6 +61306,20 @@ func (ec *executionContext) marshalNWebhookAttempt2ᚖgithubᚗcomᚋlinkforge�
 	return ec._WebhookAttempt(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNWebhookByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookByIDsInput(ctx context.Context, v any) ([]*WebhookByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*WebhookByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOWebhookByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) marshalNWebhookDelivery2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDeliveryᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Delivery) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -63892,6 +61342,20 @@ func (ec *executionContext) marshalNWebhookDelivery2ᚖgithubᚗcomᚋlinkforge�
 		return graphql.Null
 	}
 	return ec._WebhookDelivery(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNWebhookDeliveryByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookDeliveryByIDsInput(ctx context.Context, v any) ([]*WebhookDeliveryByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*WebhookDeliveryByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOWebhookDeliveryByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookDeliveryByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) marshalNWebhookDeliveryConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*webhook.Delivery]) graphql.Marshaler {
@@ -64027,6 +61491,20 @@ func (ec *executionContext) unmarshalNWorkspaceBy2githubᚗcomᚋlinkforgeᚋlin
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNWorkspaceByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceByIDsInput(ctx context.Context, v any) ([]*WorkspaceByIDsInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*WorkspaceByIDsInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalOWorkspaceByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceByIDsInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) marshalNWorkspaceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[workspace.Membership]) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "WorkspaceConnection!")
@@ -64053,6 +61531,67 @@ func (ec *executionContext) marshalNWorkspaceEdge2ᚕgithubᚗcomᚋlinkforgeᚋ
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalN_Any2map(ctx context.Context, v any) (map[string]any, error) {
+	res, err := graphql.UnmarshalMap(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalN_Any2map(ctx context.Context, sel ast.SelectionSet, v map[string]any) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "_Any!")
+		return graphql.Null
+	}
+	_ = sel
+	res := graphql.MarshalMap(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "_Any!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalN_Any2ᚕmapᚄ(ctx context.Context, v any) ([]map[string]any, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]map[string]any, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalN_Any2map(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalN_Any2ᚕmapᚄ(ctx context.Context, sel ast.SelectionSet, v []map[string]any) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalN_Any2map(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalN_Entity2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋpluginᚋfederationᚋfedruntimeᚐEntity(ctx context.Context, sel ast.SelectionSet, v []fedruntime.Entity) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalO_Entity2githubᚗcomᚋ99designsᚋgqlgenᚋpluginᚋfederationᚋfedruntimeᚐEntity(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
+func (ec *executionContext) marshalN_Service2githubᚗcomᚋ99designsᚋgqlgenᚋpluginᚋfederationᚋfedruntimeᚐService(ctx context.Context, sel ast.SelectionSet, v fedruntime.Service) graphql.Marshaler {
+	return ec.__Service(ctx, sel, &v)
 }
 
 func (ec *executionContext) marshalN__Directive2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirective(ctx context.Context, sel ast.SelectionSet, v introspection.Directive) graphql.Marshaler {
@@ -64197,6 +61736,150 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 	return res
 }
 
+func (ec *executionContext) unmarshalNfederation__Policy2string(ctx context.Context, v any) (string, error) {
+	res, err := graphql.UnmarshalString(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNfederation__Policy2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "federation__Policy!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNfederation__Policy2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNfederation__Policy2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNfederation__Policy2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNfederation__Policy2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNfederation__Policy2ᚕᚕstringᚄ(ctx context.Context, v any) ([][]string, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([][]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNfederation__Policy2ᚕstringᚄ(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNfederation__Policy2ᚕᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v [][]string) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNfederation__Policy2ᚕstringᚄ(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNfederation__Scope2string(ctx context.Context, v any) (string, error) {
+	res, err := graphql.UnmarshalString(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNfederation__Scope2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "federation__Scope!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNfederation__Scope2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNfederation__Scope2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNfederation__Scope2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNfederation__Scope2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNfederation__Scope2ᚕᚕstringᚄ(ctx context.Context, v any) ([][]string, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([][]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNfederation__Scope2ᚕstringᚄ(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNfederation__Scope2ᚕᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v [][]string) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNfederation__Scope2ᚕstringᚄ(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalOAcceptInvitationPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAcceptInvitationPayload(ctx context.Context, sel ast.SelectionSet, v *AcceptInvitationPayload) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -64211,11 +61894,32 @@ func (ec *executionContext) marshalOAddDomainPayload2ᚖgithubᚗcomᚋlinkforge
 	return ec._AddDomainPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOApiKey2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKey(ctx context.Context, sel ast.SelectionSet, v []*apikey.Key) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKey(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋapikeyᚐKey(ctx context.Context, sel ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._ApiKey(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOApiKeyByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐAPIKeyByIDsInput(ctx context.Context, v any) (*APIKeyByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputApiKeyByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOApiKeyConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*apikey.Key]) graphql.Marshaler {
@@ -64395,6 +62099,34 @@ func (ec *executionContext) marshalOClaimLinksPayload2ᚖgithubᚗcomᚋlinkforg
 		return graphql.Null
 	}
 	return ec._ClaimLinksPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOClick2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClick(ctx context.Context, sel ast.SelectionSet, v []*Click) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOClick2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClick(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
+func (ec *executionContext) marshalOClick2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClick(ctx context.Context, sel ast.SelectionSet, v *Click) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Click(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOClickByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickByIDsInput(ctx context.Context, v any) (*ClickByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputClickByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Click]) graphql.Marshaler {
@@ -64692,11 +62424,32 @@ func (ec *executionContext) marshalODestinationState2ᚕgithubᚗcomᚋlinkforge
 	return ret
 }
 
+func (ec *executionContext) marshalODomain2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx context.Context, sel ast.SelectionSet, v []*domain.Domain) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx context.Context, sel ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Domain(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalODomainByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDomainByIDsInput(ctx context.Context, v any) (*DomainByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputDomainByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalODomainConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*domain.Domain]) graphql.Marshaler {
@@ -64731,11 +62484,32 @@ func (ec *executionContext) marshalOEnrollTotpPayload2ᚖgithubᚗcomᚋlinkforg
 	return ec._EnrollTotpPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOEvent2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEvent(ctx context.Context, sel ast.SelectionSet, v []*workspace.LoggedEvent) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEvent(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalOEvent2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐLoggedEvent(ctx context.Context, sel ast.SelectionSet, v *workspace.LoggedEvent) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Event(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOEventByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventByIDsInput(ctx context.Context, v any) (*EventByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputEventByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOEventConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEventConnection(ctx context.Context, sel ast.SelectionSet, v *EventConnection) graphql.Marshaler {
@@ -64880,6 +62654,19 @@ func (ec *executionContext) marshalOFloat2ᚖfloat64(ctx context.Context, sel as
 	return graphql.WrapContextMarshaler(ctx, res)
 }
 
+func (ec *executionContext) marshalOFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolder(ctx context.Context, sel ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolder(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalOFolder2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐFolderᚄ(ctx context.Context, sel ast.SelectionSet, v []*folder.Folder) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -64904,6 +62691,14 @@ func (ec *executionContext) marshalOFolder2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 		return graphql.Null
 	}
 	return ec._Folder(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOFolderByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFolderByIDsInput(ctx context.Context, v any) (*FolderByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputFolderByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOFolderConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*folder.Folder]) graphql.Marshaler {
@@ -65113,11 +62908,32 @@ func (ec *executionContext) marshalOInt642ᚖint64(ctx context.Context, sel ast.
 	return res
 }
 
+func (ec *executionContext) marshalOInvitation2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐInvitation(ctx context.Context, sel ast.SelectionSet, v []*workspace.Invitation) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐInvitation(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalOInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐInvitation(ctx context.Context, sel ast.SelectionSet, v *workspace.Invitation) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Invitation(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOInvitationByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐInvitationByIDsInput(ctx context.Context, v any) (*InvitationByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputInvitationByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOInvitationConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*workspace.Invitation]) graphql.Marshaler {
@@ -65141,11 +62957,32 @@ func (ec *executionContext) marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 	return ec._Latency(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOLink2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx context.Context, sel ast.SelectionSet, v []*link.Link) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx context.Context, sel ast.SelectionSet, v *link.Link) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Link(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOLinkByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkByIDsInput(ctx context.Context, v any) (*LinkByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputLinkByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOLinkCard2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐCard(ctx context.Context, sel ast.SelectionSet, v *routing.Card) graphql.Marshaler {
@@ -65280,11 +63117,32 @@ func (ec *executionContext) marshalOLogoutPayload2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return ec._LogoutPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOMember2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMember(ctx context.Context, sel ast.SelectionSet, v []*workspace.Member) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMember(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalOMember2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMember(ctx context.Context, sel ast.SelectionSet, v *workspace.Member) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Member(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOMemberByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐMemberByIDsInput(ctx context.Context, v any) (*MemberByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputMemberByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOMemberConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*workspace.Member]) graphql.Marshaler {
@@ -65651,6 +63509,19 @@ func (ec *executionContext) marshalOScheduleLinkChangePayload2ᚖgithubᚗcomᚋ
 	return ec._ScheduleLinkChangePayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOScheduledChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChange(ctx context.Context, sel ast.SelectionSet, v []*link.ScheduledChange) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOScheduledChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChange(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalOScheduledChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.ScheduledChange) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -65677,11 +63548,47 @@ func (ec *executionContext) marshalOScheduledChange2ᚖgithubᚗcomᚋlinkforge�
 	return ec._ScheduledChange(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOScheduledChangeByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduledChangeByIDsInput(ctx context.Context, v any) (*ScheduledChangeByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputScheduledChangeByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalOSecondFactors2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐFactors(ctx context.Context, sel ast.SelectionSet, v *account.Factors) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._SecondFactors(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOSession2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐSession(ctx context.Context, sel ast.SelectionSet, v []*account.Session) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐSession(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
+func (ec *executionContext) marshalOSession2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐSession(ctx context.Context, sel ast.SelectionSet, v *account.Session) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Session(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOSessionByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐSessionByIDsInput(ctx context.Context, v any) (*SessionByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputSessionByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOStartSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStartSsoPayload(ctx context.Context, sel ast.SelectionSet, v *StartSsoPayload) graphql.Marshaler {
@@ -65708,6 +63615,18 @@ func (ec *executionContext) marshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkfo
 	_ = sel
 	_ = ctx
 	res := limit.MarshalString(string(v))
+	return res
+}
+
+func (ec *executionContext) unmarshalOString2string(ctx context.Context, v any) (string, error) {
+	res, err := limit.UnmarshalString(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOString2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	_ = ctx
+	res := limit.MarshalString(v)
 	return res
 }
 
@@ -65784,11 +63703,32 @@ func (ec *executionContext) marshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforg
 	return res
 }
 
+func (ec *executionContext) marshalOTask2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx context.Context, sel ast.SelectionSet, v []*task.Task) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalOTask2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋtaskᚐTask(ctx context.Context, sel ast.SelectionSet, v *task.Task) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Task(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOTaskByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐTaskByIDsInput(ctx context.Context, v any) (*TaskByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputTaskByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOTaskConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*task.Task]) graphql.Marshaler {
@@ -66063,11 +64003,32 @@ func (ec *executionContext) marshalOUpsertOutcome2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return res
 }
 
+func (ec *executionContext) marshalOUser2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx context.Context, sel ast.SelectionSet, v []*account.Account) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx context.Context, sel ast.SelectionSet, v *account.Account) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._User(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOUserByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserByIDsInput(ctx context.Context, v any) (*UserByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputUserByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOUserError2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserError(ctx context.Context, sel ast.SelectionSet, v *UserError) graphql.Marshaler {
@@ -66092,11 +64053,32 @@ func (ec *executionContext) unmarshalOUtmInput2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalOUtmTemplate2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐTemplate(ctx context.Context, sel ast.SelectionSet, v []*folder.Template) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐTemplate(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalOUtmTemplate2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋfolderᚐTemplate(ctx context.Context, sel ast.SelectionSet, v *folder.Template) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._UtmTemplate(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOUtmTemplateByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUtmTemplateByIDsInput(ctx context.Context, v any) (*UtmTemplateByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputUtmTemplateByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOUtmTemplateConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*folder.Template]) graphql.Marshaler {
@@ -66145,6 +64127,19 @@ func (ec *executionContext) unmarshalOVisitSampleInput2ᚖgithubᚗcomᚋlinkfor
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalOWebhook2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhook(ctx context.Context, sel ast.SelectionSet, v []*webhook.Webhook) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhook(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalOWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐWebhook(ctx context.Context, sel ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -66159,11 +64154,47 @@ func (ec *executionContext) marshalOWebhookAttempt2ᚖgithubᚗcomᚋlinkforge�
 	return ec._WebhookAttempt(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOWebhookByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookByIDsInput(ctx context.Context, v any) (*WebhookByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputWebhookByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalOWebhookConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*webhook.Webhook]) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._WebhookConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOWebhookDelivery2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDelivery(ctx context.Context, sel ast.SelectionSet, v []*webhook.Delivery) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOWebhookDelivery2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDelivery(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
+func (ec *executionContext) marshalOWebhookDelivery2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐDelivery(ctx context.Context, sel ast.SelectionSet, v *webhook.Delivery) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._WebhookDelivery(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOWebhookDeliveryByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWebhookDeliveryByIDsInput(ctx context.Context, v any) (*WebhookDeliveryByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputWebhookDeliveryByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx context.Context, v any) (*webhook.Status, error) {
@@ -66200,11 +64231,39 @@ func (ec *executionContext) unmarshalOWeeklyScheduleInput2ᚖgithubᚗcomᚋlink
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalOWorkspace2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx context.Context, sel ast.SelectionSet, v []*workspace.Membership) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋworkspaceᚐMembership(ctx context.Context, sel ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Workspace(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOWorkspaceByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceByIDsInput(ctx context.Context, v any) (*WorkspaceByIDsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputWorkspaceByIDsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalO_Entity2githubᚗcomᚋ99designsᚋgqlgenᚋpluginᚋfederationᚋfedruntimeᚐEntity(ctx context.Context, sel ast.SelectionSet, v fedruntime.Entity) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec.__Entity(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalO__EnumValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValueᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.EnumValue) graphql.Marshaler {

@@ -66,6 +66,10 @@ type AddDomainPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+type APIKeyByIDsInput struct {
+	ID string `json:"ID"`
+}
+
 // Input of applyImport.
 type ApplyImportInput struct {
 	// The id of a dry run that has succeeded within the last seven days.
@@ -233,6 +237,12 @@ type Click struct {
 }
 
 func (Click) IsNode() {}
+
+func (Click) IsEntity() {}
+
+type ClickByIDsInput struct {
+	ID string `json:"ID"`
+}
 
 // Selects clicks that match all given conditions. An empty text means unknown.
 type ClickFilter struct {
@@ -644,6 +654,10 @@ type DeleteWorkspacePayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+type DomainByIDsInput struct {
+	ID string `json:"ID"`
+}
+
 // Input of enrollTotp.
 type EnrollTotpInput struct {
 	// Proof of identity. May be absent at most ten minutes after a log-in with single sign-on, for an account without a password or
@@ -661,6 +675,10 @@ type EnrollTotpPayload struct {
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
+}
+
+type EventByIDsInput struct {
+	ID string `json:"ID"`
 }
 
 // Input of exportClicks.
@@ -766,6 +784,10 @@ type FinishSsoPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+type FolderByIDsInput struct {
+	ID string `json:"ID"`
+}
+
 // The access to the API of a source.
 type ImportAPIInput struct {
 	// The base URL of a self-hosted source, as in https://go.example.com. KUTT, SHLINK, SINK and YOURLS require it.
@@ -774,6 +796,10 @@ type ImportAPIInput struct {
 	Token string `json:"token"`
 	// The account within the source: GUID of a group at Bitly, workspace at Rebrandly, id of a domain at Short.io. Default: all of them.
 	Account *string `json:"account,omitempty"`
+}
+
+type InvitationByIDsInput struct {
+	ID string `json:"ID"`
 }
 
 // Input of inviteMember.
@@ -806,6 +832,10 @@ type LinkBy struct {
 	External *ExternalLinkBy `json:"external,omitempty"`
 	// Its workspace and code.
 	Code *CodeLinkBy `json:"code,omitempty"`
+}
+
+type LinkByIDsInput struct {
+	ID string `json:"ID"`
 }
 
 // Input for LinkGate. A gate without password, notice and confirm is removed.
@@ -918,6 +948,10 @@ type LogoutPayload struct {
 	LoggedOut bool `json:"loggedOut"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
+}
+
+type MemberByIDsInput struct {
+	ID string `json:"ID"`
 }
 
 // Information about a page of a connection.
@@ -1380,6 +1414,14 @@ type ScheduleLinkChangePayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+type ScheduledChangeByIDsInput struct {
+	ID string `json:"ID"`
+}
+
+type SessionByIDsInput struct {
+	ID string `json:"ID"`
+}
+
 // Input of startSso.
 type StartSsoInput struct {
 	// Where the provider sends the browser: exactly one of the URLs in LINKFORGE_SSO_REDIRECTS.
@@ -1419,6 +1461,10 @@ type StatsSlice struct {
 	In       workspace.Membership `json:"-"`
 	LinkID   string               `json:"-"`
 	RoutedBy string               `json:"-"`
+}
+
+type TaskByIDsInput struct {
+	ID string `json:"ID"`
 }
 
 // Input of testWebhook.
@@ -1684,6 +1730,10 @@ type UpsertLinksPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+type UserByIDsInput struct {
+	ID string `json:"ID"`
+}
+
 // An error that the caller can fix by changing the input. Nothing was changed.
 type UserError struct {
 	// The problem and its remedy, as a sentence for users.
@@ -1692,6 +1742,10 @@ type UserError struct {
 	Code ErrorCode `json:"code"`
 	// The path of the invalid argument within the mutation's input, outermost first; null if there is no single one.
 	Field []string `json:"field,omitempty"`
+}
+
+type UtmTemplateByIDsInput struct {
+	ID string `json:"ID"`
 }
 
 // Input of verifyDomain.
@@ -1722,12 +1776,24 @@ type VerifyEmailPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+type WebhookByIDsInput struct {
+	ID string `json:"ID"`
+}
+
+type WebhookDeliveryByIDsInput struct {
+	ID string `json:"ID"`
+}
+
 // Selects a workspace by one of two keys.
 type WorkspaceBy struct {
 	// Its id.
 	ID *string `json:"id,omitempty"`
 	// Its slug.
 	Slug *string `json:"slug,omitempty"`
+}
+
+type WorkspaceByIDsInput struct {
+	ID string `json:"ID"`
 }
 
 // Kinds of user errors.

@@ -251,9 +251,26 @@ func (w *argumentWalk) value(t *ast.Type, v any) {
 	case ast.Enum:
 		w.enum(definition, v)
 	default:
-		if err := Check(definition.Name, v); err != nil {
+		if definition.Name == entityRepresentation {
+			w.representation(v)
+		} else if err := Check(definition.Name, v); err != nil {
 			w.fail("%s", errs.From(err).Public())
 		}
+	}
+}
+
+// entityRepresentation is the scalar by which gateways of Apollo Federation name an object, and
+// entityUnion the types that it may have.
+const entityRepresentation, entityUnion = "_Any", "_Entity"
+
+// representation checks the parts of a representation that this server reads. Others may belong to
+// keys of other subgraphs.
+func (w *argumentWalk) representation(v any) {
+	object, _ := v.(map[string]any)
+	name, _ := object["__typename"].(string)
+	if !slices.Contains(w.schema.Types[entityUnion].Types, name) || Check("ID", object["id"]) != nil {
+		w.fail("A representation has the __typename of a type that implements Node, and an id. " +
+			"Pass representations as a variable.")
 	}
 }
 

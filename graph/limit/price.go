@@ -10,8 +10,8 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 )
 
-// maxSize bounds the number of items in the cost of a list: resolvers refuse larger lists.
-const maxSize = 1000
+// MaxSize bounds the number of items in the cost of a list: resolvers refuse larger lists.
+const MaxSize = 1000
 
 // priced is a schema with the costs that its directives @cost and @listSize declare.
 type priced struct {
@@ -57,6 +57,9 @@ func WithDeclaredCosts(schema graphql.ExecutableSchema) graphql.ExecutableSchema
 			p.prices[fieldName{object.Name, field.Name}] = declared
 		}
 	}
+	entities := p.prices[fieldName{"Query", "nodes"}]
+	entities.SlicingArguments = []string{"representations"}
+	p.prices[fieldName{"Query", "_entities"}] = entities // which has no directives: gqlgen declares it
 	return p
 }
 
@@ -88,11 +91,11 @@ func (p price) size(arguments map[string]any) int {
 			given = object[name]
 		}
 		if list := reflect.ValueOf(given); list.Kind() == reflect.Slice {
-			return min(list.Len(), maxSize)
+			return min(list.Len(), MaxSize)
 		}
 		if given != nil {
 			n, _ := UnmarshalInt(given) // a single value is a list of one
-			return min(max(n, 1), maxSize)
+			return min(max(n, 1), MaxSize)
 		}
 	}
 	return p.AssumedSize

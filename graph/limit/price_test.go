@@ -55,7 +55,7 @@ func TestWithDeclaredCosts_PricesFields(t *testing.T) {
 		{"page", arguments{"first": json.Number("3")}, 1 + 3*10},
 		{"page", arguments{"first": int64(-5)}, 1 + 10},
 		{"page", arguments{"first": int64(1 << 31)}, 1 + 10}, // no Int: it is refused
-		{"page", arguments{"first": int64(5000)}, 1 + maxSize*10},
+		{"page", arguments{"first": int64(5000)}, 1 + MaxSize*10},
 		{"heavyPage", arguments{"first": int64(4), "last": int64(2)}, 3 + 2*10},
 		{"heavyPage", arguments{"first": int64(4), "last": nil}, 3 + 4*10},
 		{"some", nil, 1 + 3*10},
@@ -63,7 +63,7 @@ func TestWithDeclaredCosts_PricesFields(t *testing.T) {
 		{"batch", arguments{"input": arguments{"ids": []string{"a", "b", "c"}}}, 1 + 3*6},
 		{"batch", arguments{"input": arguments{"ids": "a"}}, 1 + 6},
 		{"batch", arguments{"input": arguments{"ids": []any{}}}, 1},
-		{"batch", arguments{"input": arguments{"ids": make([]any, 5000)}}, 1 + maxSize*6},
+		{"batch", arguments{"input": arguments{"ids": make([]any, 5000)}}, 1 + MaxSize*6},
 		{"searched", nil, 5 + 10 + 20},
 	} {
 		if got, ok := schema.Complexity(t.Context(), "Query", c.field, 10, c.arguments); got != c.want || !ok {

@@ -86,7 +86,7 @@ func (s *shapes) fieldShape(f *ast.Field) shape {
 	if slices.Contains(s.passwordFields, f.Name) {
 		one.passwords++
 	}
-	one.introspects = one.introspects || f.Name == "__schema" || f.Name == "__type"
+	one.introspects = one.introspects || slices.Contains([]string{"__schema", "__type", "_service"}, f.Name)
 	return one
 }
 

@@ -7,10 +7,16 @@ import (
 )
 
 // schemaCommand is `linkforge schema`.
-type schemaCommand struct{}
+type schemaCommand struct {
+	Subgraph bool `help:"Print it as a subgraph of Apollo Federation 2."`
+}
 
 // Run prints the schema's SDL.
-func (schemaCommand) Run(io IO) error {
-	_, err := fmt.Fprint(io.Out, linkforge.Schema)
+func (c schemaCommand) Run(io IO) error {
+	text := linkforge.Schema
+	if c.Subgraph {
+		text = linkforge.Subgraph
+	}
+	_, err := fmt.Fprint(io.Out, text)
 	return err
 }

@@ -121,6 +121,8 @@ type Link struct {
 	stored *Link
 }
 
+func (*Link) IsEntity() {} // an entity of Apollo Federation
+
 // Kind returns Temporary for anonymous links.
 func (l *Link) Kind() Kind {
 	if l.WorkspaceID == id.PublicWorkspace {

@@ -36,6 +36,8 @@ type ScheduledChange struct {
 	after *Link
 }
 
+func (*ScheduledChange) IsEntity() {} // an entity of Apollo Federation
+
 // isDue reports whether the change has taken effect.
 func (c *ScheduledChange) isDue(now time.Time) bool { return !c.DueAt.After(now) }
 

@@ -58,6 +58,8 @@ type Delivery struct {
 	In workspace.Membership `bun:"-"`
 }
 
+func (*Delivery) IsEntity() {} // an entity of Apollo Federation
+
 // ClickCount is the number of clicks of a batch; nil for an event.
 func (d *Delivery) ClickCount() *int {
 	if d.Type != audit.LinkClicked {

@@ -89,6 +89,8 @@ type Webhook struct {
 	In workspace.Membership `bun:"-"`
 }
 
+func (*Webhook) IsEntity() {} // an entity of Apollo Federation
+
 // Store stores webhooks. It is safe for concurrent use.
 type Store struct {
 	DB *db.DB

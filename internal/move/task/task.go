@@ -116,6 +116,8 @@ type Task struct {
 	In workspace.Membership `bun:"-"`
 }
 
+func (*Task) IsEntity() {} // an entity of Apollo Federation
+
 // Failure returns why the task failed; nil if it has not.
 func (t *Task) Failure() *errs.Error {
 	if t.ErrorCode == nil {

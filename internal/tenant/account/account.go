@@ -56,6 +56,8 @@ type Account struct {
 	DeletedAt *time.Time
 }
 
+func (*Account) IsEntity() {} // an entity of Apollo Federation
+
 // EmailVerified reports whether the user proved that they receive mail at Email.
 func (a *Account) EmailVerified() bool { return a.EmailVerifiedAt != nil }
 

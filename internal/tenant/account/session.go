@@ -43,6 +43,8 @@ type Session struct {
 	MethodsChangedAt *time.Time
 }
 
+func (*Session) IsEntity() {} // an entity of Apollo Federation
+
 // MethodList returns how the user was authenticated.
 func (s *Session) MethodList() []Method { return s.Methods.List() }
 

@@ -62,6 +62,8 @@ type Key struct {
 	In workspace.Membership `bun:"-"`
 }
 
+func (*Key) IsEntity() {} // an entity of Apollo Federation
+
 // Permissions returns the key's scopes.
 func (k *Key) Permissions() []workspace.Permission {
 	var all []workspace.Permission

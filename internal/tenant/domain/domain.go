@@ -50,6 +50,8 @@ type Domain struct {
 	Settings
 }
 
+func (*Domain) IsEntity() {} // an entity of Apollo Federation
+
 // CodeSpace is which codes a domain answers.
 type CodeSpace string
 

@@ -31,6 +31,8 @@ type Folder struct {
 	In workspace.Membership `bun:"-"`
 }
 
+func (*Folder) IsEntity() {} // an entity of Apollo Federation
+
 // Store stores folders.
 type Store struct {
 	DB  *db.DB

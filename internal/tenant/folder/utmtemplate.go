@@ -29,6 +29,8 @@ type Template struct {
 	UpdatedAt time.Time
 }
 
+func (*Template) IsEntity() {} // an entity of Apollo Federation
+
 // TemplateStore stores the UTM templates of workspaces. Their values are copied into links and
 // workspace defaults when those are written; later edits of a template change no link.
 type TemplateStore struct {

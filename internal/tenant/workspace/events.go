@@ -18,6 +18,8 @@ type LoggedEvent struct {
 	In Membership
 }
 
+func (*LoggedEvent) IsEntity() {} // an entity of Apollo Federation
+
 // Events returns one page of the events that the caller may see, in the order of their commits, and
 // the newest one. It returns InvalidInput, Expired, Forbidden, or NotFound for a link outside of
 // the fence of an API key.

@@ -49,6 +49,8 @@ type Invitation struct {
 	AcceptedBy  *string
 }
 
+func (*Invitation) IsEntity() {} // an entity of Apollo Federation
+
 // Invite invites an address and returns the token that accepts the invitation, which cannot be read
 // again. It replaces an earlier invitation of the address. It returns InvalidInput, AlreadyMember,
 // RateLimited or Forbidden.

@@ -35,6 +35,8 @@ type Member struct {
 	CreatedAt   time.Time
 }
 
+func (*Member) IsEntity() {} // an entity of Apollo Federation
+
 // ID returns the member's global ID, a pair of the account's and the workspace's.
 func (m *Member) ID() string { return id.Pair(id.Member, m.AccountID, m.WorkspaceID) }
 

@@ -39,6 +39,8 @@ type Membership struct {
 	memory  *remembrance
 }
 
+func (*Membership) IsEntity() {} // an entity of Apollo Federation
+
 // Public returns the membership that creates anonymous links. No account has it.
 func Public() Membership {
 	return Membership{role: Editor, row: &Workspace{
