@@ -18,7 +18,7 @@ RACE = $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memor
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore playground test-playground test-pages test-web test-federation audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,7 +63,7 @@ test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18,
 	$(MAKE) lint
 	$(MAKE) test-exhaustive
 	$(MAKE) test-faults
-	$(MAKE) test-postgres18 test-clickhouse test-sso test-web generate-check test-bench test-race
+	$(MAKE) test-postgres18 test-clickhouse test-sso test-web test-federation generate-check test-bench test-race
 
 test-bench: ## vet and test the module of the benchmarks
 	cd bench && go vet ./... && go test -short ./...
@@ -140,6 +140,9 @@ test-pages: ## follow links in every state with a headless Chromium (needs Node.
 
 test-web: ## build the examples in TypeScript, and try the front end in a headless Chromium (needs Node.js; installs Chromium as root on Debian)
 	scripts/test-web
+
+test-federation: ## compose the schema with that of a second service, and query both through a gateway (needs Node.js)
+	scripts/test-federation
 
 audit: ## try the server and the schema with the tools that front ends are built with (needs Node.js)
 	cd scripts/audit && npm ci --loglevel=error
