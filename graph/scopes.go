@@ -62,9 +62,10 @@ var publishableFields = map[string]bool{
 
 // checkScopes applies typePermissions to the fields of an API key's operation. A field that leads
 // from one object to another that the key may not read is null, as for an object that does not exist.
-// Lists and stats, which always exist, are null with the error FORBIDDEN. Root fields are not checked here: the domain method behind each checks the
-// permission and returns FORBIDDEN. Every key may read the defaults of its workspace. A logged-in
-// user needs no such check: each role may read the objects that its lists lead to.
+// Lists and stats, which always exist, are null with the error FORBIDDEN. Root fields are not checked
+// here: the domain method behind each checks the permission and returns FORBIDDEN. Every key may read
+// the defaults of its workspace. A logged-in user needs no such check: each role may read the objects
+// that its lists lead to.
 func checkScopes(operation *graphql.OperationContext, actor account.Actor) {
 	inner := operation.ResolverMiddleware
 	operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
