@@ -208,6 +208,14 @@ func (q *Queue) nextRound(t *Turn) int {
 			round = max(round, q.round+1+u.waiting)
 		}
 	}
+	if u := q.uses[Bound{Subject: t.subjects[0]}]; u != nil && u.waiting > 0 { // those before them may have left
+		for _, other := range slices.Backward(q.waiting) {
+			if slices.Equal(other.subjects, t.subjects) {
+				round = max(round, other.round)
+				break
+			}
+		}
+	}
 	if kept, isKept := q.kept[t.subjects[0]]; isKept {
 		delete(q.kept, t.subjects[0])
 		round = min(round, kept)
@@ -262,11 +270,16 @@ func (q *Queue) refuse(i int) {
 }
 
 // dispatch admits waiting calls in turn. A call that does not fit into the capacity lets no other
-// pass, so that large calls are admitted too; one without a share left is skipped.
+// pass, so that large calls are admitted too; one that does not fit into the share is skipped, with
+// those of its first subject behind it.
 func (q *Queue) dispatch() {
+	isSkipped := map[*use]bool{} // those with a part of their share left
 	for i := 0; i < len(q.waiting) && q.used < q.Capacity; {
 		t := q.waiting[i]
-		if t.first.units+t.units > q.Share {
+		if t.first.units+t.units > q.Share || isSkipped[t.first] {
+			if t.first.units < q.Share {
+				isSkipped[t.first] = true
+			}
 			i++
 			continue
 		}

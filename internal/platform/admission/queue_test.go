@@ -352,3 +352,42 @@ func TestQueue_BoundsEachSubject(t *testing.T) {
 		t.Errorf("after the return: %d in all, %d of one", q.Used(all), q.Used(one))
 	}
 }
+
+// TestQueue_OrderOfASubject: calls of one subject are admitted in the order of their arrival, also if
+// a later one is smaller, or those before both have left.
+func TestQueue_OrderOfASubject(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, order := queue(100, 10), []string{}
+		call := func(ctx context.Context, name string, units int64) {
+			go func() {
+				turn, err := q.Enter(ctx, units, "a")
+				if err == nil {
+					order = append(order, name)
+					time.Sleep(time.Second)
+					turn.Leave()
+				}
+			}()
+			synctest.Wait()
+		}
+		first := enter(t, q, 6, "a")
+		call(t.Context(), "large", 10)
+		call(t.Context(), "small", 2)
+		first.Leave()
+		time.Sleep(3 * time.Second)
+		first = enter(t, q, 10, "a")
+		leaving, leave := context.WithCancel(t.Context())
+		call(leaving, "left", 10)
+		call(leaving, "left", 10)
+		call(t.Context(), "earlier", 10)
+		leave()
+		synctest.Wait()
+		call(t.Context(), "later", 10)
+		first.Leave()
+		time.Sleep(3 * time.Second)
+		if want := []string{"large", "small", "earlier", "later"}; !slices.Equal(order, want) {
+			t.Errorf("%q, want %q", order, want)
+		}
+		wantEmpty(t, q)
+	})
+}
