@@ -72,6 +72,8 @@ type Runner struct {
 	// startedAt is the start of Run. stats are those since then, by job name.
 	startedAt time.Time
 	stats     map[string]JobStats
+	// running are the names of the jobs that Run runs.
+	running map[string]bool
 }
 
 // JobStats contains the metrics of one job on this node since Run started.
@@ -158,8 +160,9 @@ func (r *Runner) look(ctx context.Context, jobs *sync.WaitGroup) error {
 			r.count(job, false, true)
 		case now.Sub(r.startedAt) < job.startDelay():
 			r.hasNews.Store(true)
-		case states[i].isDue(job, now):
+		case states[i].isDue(job, now) && r.begin(job):
 			jobs.Go(func() {
+				defer r.end(job)
 				ran, err := r.attempt(ctx, job, states[i], false)
 				interrupted := r.report(ctx, job, err)
 				r.count(job, ran && err == nil, err != nil && !interrupted)
@@ -167,6 +170,27 @@ func (r *Runner) look(ctx context.Context, jobs *sync.WaitGroup) error {
 		}
 	}
 	return err
+}
+
+// begin reports whether this node does not run the job yet: a run that goes on after its timeout delays
+// the next one here.
+func (r *Runner) begin(job Job) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running[job.Name] {
+		return false
+	}
+	if r.running == nil {
+		r.running = map[string]bool{}
+	}
+	r.running[job.Name] = true
+	return true
+}
+
+func (r *Runner) end(job Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, job.Name)
 }
 
 // RunNow runs the job if its lease is free, although it need not be due: it acquires the lease, runs

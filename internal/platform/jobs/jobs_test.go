@@ -127,6 +127,26 @@ func TestRun_DelaysFirstCheck(t *testing.T) {
 	})
 }
 
+// TestRun_HungJobRunsOnceOnANode: however long a run goes on after its timeout.
+func TestRun_HungJobRunsOnceOnANode(t *testing.T) {
+	dbtest.EachParallel(t, func(t *testing.T, d *db.DB) {
+		begun, wake := make(chan struct{}, 10), make(chan struct{})
+		s := start(t, d, Job{Name: "tidy", Every: 300 * time.Millisecond, Run: func(context.Context) error {
+			begun <- struct{}{}
+			<-wake
+			return nil
+		}})
+		wait(t, "the job to begin", begun)
+		time.Sleep(5 * lookPause / 2)
+		if more := len(begun); more > 0 {
+			t.Errorf("%d other runs began", more)
+		}
+		close(wake)
+		wait(t, "the next run", begun)
+		s.stop(t)
+	})
+}
+
 // TestRun_StopsOnShutdown stops a runner while its job runs: Run waits for the job, and the lease
 // is released.
 func TestRun_StopsOnShutdown(t *testing.T) {
