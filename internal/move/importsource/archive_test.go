@@ -347,3 +347,29 @@ func TestRows_IgnoresASlashAfterCodes(t *testing.T) {
 		}
 	}
 }
+
+// TestRows_TextsOfArchives: no tag is none, as in archives of earlier versions, whose rows would
+// otherwise have changed since their last import. What one cannot keep is shortened.
+func TestRows_TextsOfArchives(t *testing.T) {
+	t.Parallel()
+	const link = `{"id":"a","code":"b","url":"https://example.com/"`
+	without := one(t, importsource.Linkforge, link+"}")
+	empty := one(t, importsource.Linkforge, link+`,"tags":[],"title":null,"note":null}`)
+	if diff := cmp.Diff(without.Change, empty.Change); diff != "" {
+		t.Errorf("a link without tags (-left out +empty):\n%s", diff)
+	}
+	row := one(t, importsource.Linkforge,
+		link+`,"title":"`+strings.Repeat("x", 201)+`","note":"a\u0000b","tags":["t","`+strings.Repeat("y", 51)+`"]}`)
+	if got := len(optional.Value(row.Title.To)); got != 200 {
+		t.Errorf("the title has %d characters, want 200", got)
+	}
+	if got := optional.Value(row.Note.To); got != "a b" {
+		t.Errorf("the note is %q", got)
+	}
+	if want := []string{"t", strings.Repeat("y", 50)}; !slices.Equal(row.Tags.To, want) {
+		t.Errorf("the tags are %q", row.Tags.To)
+	}
+	if want := []string{"title TRUNCATED", "note APPROXIMATED", "tags TRUNCATED"}; !slices.Equal(reasons(row), want) {
+		t.Errorf("%q, want %q", reasons(row), want)
+	}
+}

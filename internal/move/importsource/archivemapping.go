@@ -41,6 +41,7 @@ var archived = format{
 		}, "shortUrl"),
 		to(setCode, "code"), to(setHost, "domain"),
 		urlOf("url"), to(setFolder, "folder").as("folderId"),
+		to(setTitle, "title").as("title"), to(setNote, "note").as("note"), to(setTags, "tags").as("tags"),
 		to(setStart, "startsAt").as("startsAt"), to(setEnd, "expiresAt").as("expiresAt"),
 		to(setLimit, "maxClicks").as("maxClicks"),
 		to(setPairs, "metadata").as("metadata"), to(setRouting, "routing").as("routing", Gate, Rules, OtherRouting),
