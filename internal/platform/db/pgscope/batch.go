@@ -79,7 +79,9 @@ func (c *Conn) send(ctx context.Context, b *pgx.Batch, n int) (pgx.BatchResults,
 			err = fmt.Errorf("%w: %w", ErrScope, err)
 		}
 		err = end(r, err)
-		if own.PgConn().TxStatus() == 'T' { // a value cannot be encoded: nothing was sent, also not what was deferred
+		if own.PgConn().TxStatus() == 'T' { // nothing was sent, also not what was deferred: a value cannot be encoded
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout) // or the context has ended
+			defer cancel()
 			_, _ = own.Exec(ctx, "ROLLBACK")
 		}
 		return nil, err

@@ -125,28 +125,36 @@ func TestDefer(t *testing.T) {
 	}
 }
 
-// TestDefer_EndsWithAnUnsentStatement: a statement whose values cannot be encoded takes the deferred
-// ones with it, so the transaction cannot be committed without them.
+// TestDefer_EndsWithAnUnsentStatement: a statement whose values cannot be encoded, or whose context has
+// ended, takes the deferred ones with it, so the transaction cannot be committed without them.
 func TestDefer_EndsWithAnUnsentStatement(t *testing.T) {
 	t.Parallel()
 	d, _ := record(t)
 	must.Value(d.ExecContext(db.AsOwner(t.Context()),
 		"CREATE TABLE deferred_rows (id INT PRIMARY KEY); GRANT ALL ON deferred_rows TO PUBLIC"))(t)
 	ctx := db.AsSystem(t.Context())
-	for range 2 { // the first time, statements are prepared
+	tooLarge := func(ctx context.Context, tx bun.Tx) error {
+		p := d.Params()
+		return tx.NewRaw("SELECT CAST(? AS INTEGER)", p.Of(1<<40)).Scan(p.Bind(ctx), new(int))
+	}
+	tooLate := func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.ExecContext(late{ctx, new(int)}, "SELECT 1")
+		return err
+	}
+	// the first time, statements are prepared
+	for i, run := range []func(context.Context, bun.Tx) error{tooLarge, tooLarge, tooLate} {
 		err := d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			must.Value(tx.ExecContext(ctx, "SELECT 1"))(t)
 			must.NoError(t, db.InsertRows(ctx, tx, db.Insert{}, []deferredRow{{ID: 1}}))
-			p := d.Params()
-			if err := tx.NewRaw("SELECT CAST(? AS INTEGER)", p.Of(1<<40)).Scan(p.Bind(ctx), new(int)); err == nil {
-				t.Error("a value that is too large is encoded")
+			if err := run(ctx, tx); err == nil {
+				t.Errorf("statement %d is sent", i)
 			}
 			return nil
 		})
 		n, problem := d.NewRaw("SELECT FROM deferred_rows").Exec(ctx)
 		must.NoError(t, problem)
 		if rows := must.Value(n.RowsAffected())(t); (err == nil) != (rows == 1) {
-			t.Errorf("committed with %d rows, %v", rows, err)
+			t.Errorf("after statement %d, committed with %d rows, %v", i, rows, err)
 		}
 		must.Value(d.ExecContext(ctx, "DELETE FROM deferred_rows"))(t)
 	}
