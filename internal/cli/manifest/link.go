@@ -224,9 +224,11 @@ type field struct {
 func (l *Link) fields() []field {
 	all := []field{{"url", encode(l.OriginalURL)}, {"strategy", encode(l.Strategy)}, {"code", encode(l.CustomCode)},
 		{"domainId", encode(l.DomainID)}}
-	for _, f := range linkfield.Fields {
-		if !isApart[f.Name] {
-			all = append(all, field{f.Name, encode(f.Value(&l.Values))})
+	for _, isState := range []bool{false, true} { // states are last, as in files of earlier versions
+		for _, f := range linkfield.Fields {
+			if !isApart[f.Name] && isState == (!f.IsPlanned && !f.Restricts) {
+				all = append(all, field{f.Name, encode(f.Value(&l.Values))})
+			}
 		}
 	}
 	all = append(all, field{"metadata", encode(l.Metadata)})

@@ -215,3 +215,27 @@ func TestWrite_IsReadAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestWrite_KeepsTheOrder of files that earlier versions have written, so that equal links do not
+// differ from these.
+func TestWrite_KeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	written := Write("site", []*Existing{link(func(e *Existing) {
+		e.Title, e.Note, e.Tags, e.Folder = new("t"), new("n"), []string{"g"}, &reference{"fld_1"}
+		e.StartsAt, e.ExpiresAt, e.MaxClicks, e.RedirectStatus = &at, new(at.Add(1)), new(int64(1)), 301
+		e.Archived, e.StatsPublic = true, true
+		e.Metadata = append(e.Metadata, &linkfield.Pair{Key: "k", Value: "v"})
+	})}, Settings{DefaultRedirectStatus: 302})
+	var names []string
+	for line := range strings.Lines(string(written)) {
+		if name, _, ok := strings.Cut(strings.TrimLeft(line, " -"), ":"); ok {
+			names = append(names, name)
+		}
+	}
+	const want = "version owner links key url title note tags folderId startsAt expiresAt maxClicks redirectStatus " +
+		"archived statsPublic metadata"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
