@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -55,28 +56,32 @@ func (s *Store) PrepareRoutings(ctx context.Context, m workspace.Membership, all
 		return errs.New(errs.InvalidInput, "A call may set at most %d passwords; this one sets %d.",
 			MaxPasswords, len(setting))
 	}
-	present, err := s.presentPasswords(ctx, m, setting)
+	links, err := s.linksWithPassword(ctx, m, setting)
 	if err != nil {
 		return err
 	}
 	for _, r := range setting {
-		if err := s.hashPassword(ctx, m, r.Change.NewPassword(), present(r)); err != nil {
+		var present routing.Password
+		for _, l := range links {
+			if l.ID == r.LinkID || r.ExternalID != "" && optional.Equal(l.ExternalID, &r.ExternalID) {
+				present = routing.Password{ID: l.Routing.Gate.PasswordID, Hash: *l.PasswordHash}
+			}
+		}
+		if err := s.hashPassword(ctx, m, r.Change.NewPassword(), present); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// presentPasswords returns a function that returns the passwords of the links which changes may
-// change.
-func (s *Store) presentPasswords(
+// linksWithPassword returns those of the links which changes may change that have a password.
+func (s *Store) linksWithPassword(
 	ctx context.Context, m workspace.Membership, changes []Routed,
-) (of func(Routed) routing.Password, err error) {
+) (links []*Link, err error) {
 	var ids, externalIDs []string
 	for _, r := range changes {
 		ids, externalIDs = append(ids, r.LinkID), append(externalIDs, r.ExternalID)
 	}
-	var links []*Link
 	err = s.DB.NewSelect().Model(&links).Column("id", "external_id", "routing", "password_hash").
 		Where("workspace_id = ?", m.ID()).Where("password_hash IS NOT NULL").
 		Where("id IN (?) OR external_id IN (?)", bun.In(ids), bun.In(externalIDs)).Apply(m.Inside("folder_id")).
@@ -84,20 +89,7 @@ func (s *Store) presentPasswords(
 	if err != nil {
 		return nil, fmt.Errorf("reading the passwords of links: %w", err)
 	}
-	present := map[string]routing.Password{}
-	for _, l := range links {
-		if l.Routing == nil || l.Routing.Gate == nil {
-			continue
-		}
-		p := routing.Password{ID: l.Routing.Gate.PasswordID, Hash: *l.PasswordHash}
-		present[l.ID], present[" "+optional.Value(l.ExternalID)] = p, p // no id begins with a space
-	}
-	return func(r Routed) routing.Password {
-		if r.LinkID != "" {
-			return present[r.LinkID]
-		}
-		return present[" "+r.ExternalID]
-	}, nil
+	return slices.DeleteFunc(links, func(l *Link) bool { return !l.Routing.HasPassword() }), nil
 }
 
 // hashPassword sets the id and the hash of a password, which are the present ones if it is the
