@@ -114,20 +114,15 @@ func applyDue(ctx context.Context, conn bun.IDB, now time.Time, links ...*Link) 
 	if err != nil {
 		return fmt.Errorf("reading due changes: %w", err)
 	}
-	for i, row := range rows {
-		if i > 0 && rows[i-1].ID == row.ID {
-			continue
+	for len(rows) > 0 {
+		n := 1
+		for n < len(rows) && rows[n].ID == rows[0].ID {
+			n++
 		}
-		group := rows[i:]
-		for n := range group {
-			if group[n].ID != row.ID {
-				group = group[:n]
-				break
-			}
+		for _, l := range byID[rows[0].ID] {
+			l.applyRows(rows[:n])
 		}
-		for _, l := range byID[row.ID] {
-			l.applyRows(group)
-		}
+		rows = rows[n:]
 	}
 	return nil
 }
