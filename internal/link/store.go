@@ -263,7 +263,15 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) 
 // ByExternalID returns the link with the caller's own id, in any state but purged. It returns
 // NotFound.
 func (s *Store) ByExternalID(ctx context.Context, m workspace.Membership, externalID string) (*Link, error) {
-	return s.by(ctx, m, "external_id = ?", validate.Normal(externalID))
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	normal := validate.Normal(externalID)
+	if !utf8.ValidString(normal) || strings.ContainsRune(normal, 0) { // no database stores it
+		return nil, ErrNotFound()
+	}
+	return s.find(ctx, m, "external_id = ?", normal)
 }
 
 // ByCode returns the link that the code has in the workspace, or at a domain with codes of its own,
@@ -285,17 +293,6 @@ func (s *Store) ByCode(ctx context.Context, m workspace.Membership, code string,
 // Deterministic returns the deterministic link with the canonical URL. It returns NotFound.
 func (s *Store) Deterministic(ctx context.Context, m workspace.Membership, canonicalHash []byte) (*Link, error) {
 	return s.find(ctx, m, "canonical_hash = ? AND strategy = 'DETERMINISTIC'", canonicalHash)
-}
-
-func (s *Store) by(ctx context.Context, m workspace.Membership, where, value string) (*Link, error) {
-	ctx, err := m.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return nil, err
-	}
-	if !utf8.ValidString(value) || strings.ContainsRune(value, 0) { // no database stores it
-		return nil, ErrNotFound()
-	}
-	return s.find(ctx, m, where, value)
 }
 
 // find returns the only link of the workspace that meets the condition. It returns NotFound.
