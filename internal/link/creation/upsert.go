@@ -136,7 +136,7 @@ func (b *batch) findUpserted(ctx context.Context) error {
 		return nil
 	}
 	var externalIDs wanted[string]
-	var tagged []string
+	var tagged []*link.Link
 	for _, it := range b.items {
 		it.restart()
 		if _, err := linkfield.CheckExternalID(it.want.in.externalID()); err != nil {
@@ -162,15 +162,11 @@ func (b *batch) findUpserted(ctx context.Context) error {
 			it.holder, it.final.Err = nil, link.ErrExternalIDTaken()
 		}
 		if it.holder != nil && it.want.in.Fields.Tags.Set {
-			tagged = append(tagged, it.holder.ID)
+			tagged = append(tagged, it.holder)
 		}
 	}
-	tags := map[string][]string{}
-	if len(tagged) > 0 {
-		var err error
-		if tags, err = b.store.TagsOf(ctx, b.calls[0].member, tagged...); err != nil {
-			return err
-		}
+	if err := link.LoadTags(ctx, b.store.DB, tagged...); err != nil {
+		return err
 	}
 	for _, it := range b.items {
 		l := it.holder
@@ -182,7 +178,7 @@ func (b *batch) findUpserted(ctx context.Context) error {
 		if err := b.applyUpsert(it, &after); err != nil { // decided again once the link is locked
 			continue
 		}
-		if link.IsSame(l, &after, tags[l.ID]) {
+		if link.IsSame(l, &after, l.Tags) {
 			it.final = link.Result{Link: l}
 		}
 	}
