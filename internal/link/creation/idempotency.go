@@ -93,7 +93,7 @@ func (s *Store) savedResults(
 		switch l := links[r.LinkID]; {
 		case r.Code != "":
 			err := errs.New(errs.Coded(r.Code), "%s", r.Message).At(r.Field...)
-			results = append(results, link.Result{Link: l, Created: r.Created, Err: err})
+			results = append(results, link.Result{Err: err})
 		case l == nil:
 			results = append(results, link.Result{OperationID: r.OperationID, Err: link.ErrNotFound()})
 		default:
