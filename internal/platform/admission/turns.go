@@ -65,7 +65,7 @@ func (t Turns) Open(dialect schema.Dialect) *bun.DB {
 // statement is a use of a connection.
 type statement struct {
 	owner string
-	turn  *Turn // nil until it asked for one
+	turn  *Turn // nil until it waits for one
 }
 
 // statementKey is the context key of a statement.
@@ -156,18 +156,9 @@ func (c turnConn) QueryRowContext(ctx context.Context, query string, args ...any
 	return c.IConn.QueryRowContext(ctx, query, args...)
 }
 
-// Enter waits for the turn of a transaction. The context is for its statements, which have the same
-// turn.
-func (t Turns) Enter(ctx context.Context) (within context.Context, leave func(), err error) {
-	return enter(ctx, t.Writes)
-}
-
-// EnterRead is Enter for a transaction that only reads.
-func (t Turns) EnterRead(ctx context.Context) (within context.Context, leave func(), err error) {
-	return enter(ctx, t.Reads)
-}
-
-func enter(ctx context.Context, queue *Queue) (within context.Context, leave func(), err error) {
+// EnterTx waits for the turn of a transaction in Reads or Writes. The context is for its
+// statements, which have the same turn.
+func EnterTx(ctx context.Context, queue *Queue) (within context.Context, leave func(), err error) {
 	owner, _ := ctx.Value(ownerKey{}).(string)
 	if owner == "" || queue == nil {
 		return ctx, func() {}, nil

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/platform/admission"
 )
 
 // attempts is how often Tx runs a transaction that conflicts with others.
@@ -26,7 +28,7 @@ func (d *DB) Tx(ctx context.Context, f func(ctx context.Context, tx bun.Tx) erro
 	if ctx.Value(inTx{}) != nil {
 		return errors.New("a transaction inside a transaction")
 	}
-	ctx, leave, err := d.turns.Enter(ctx)
+	ctx, leave, err := admission.EnterTx(ctx, d.turns.Writes)
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,7 @@ type snapshotKey struct{}
 // Reading with f's context see the database as it is at one instant. f runs them one at a time, and
 // waits for no other connection, because it holds one.
 func (d *DB) AtOneInstant(ctx context.Context, f func(ctx context.Context) error) error {
-	within, leave, err := d.turns.EnterRead(ctx)
+	within, leave, err := admission.EnterTx(ctx, d.turns.Reads)
 	if err != nil {
 		return err
 	}
