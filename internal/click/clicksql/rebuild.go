@@ -74,26 +74,18 @@ func (s *Store) eachSubject(ctx context.Context, f func(ctx context.Context, sub
 	}
 }
 
-// reader is a transaction, or one instant of the database.
-type reader interface{ NewSelect() *bun.SelectQuery }
-
-// instant is the reader of a context of AtOneInstant.
-type instant struct {
-	store *Store
-	ctx   context.Context
-}
-
-func (i instant) NewSelect() *bun.SelectQuery { return i.store.DB.Reading(i.ctx) }
+// newSelect begins a query of a transaction, or of one instant of the database.
+type newSelect func() *bun.SelectQuery
 
 // compare returns what differs of a subject at one instant: months, and then the total.
 func (s *Store) compare(ctx context.Context, subject string) (differences []clickstore.Difference, err error) {
 	err = s.DB.AtOneInstant(ctx, func(ctx context.Context) error {
-		at := instant{s, ctx}
-		t, err := s.readTotal(ctx, at, subject)
+		read := func() *bun.SelectQuery { return s.DB.Reading(ctx) }
+		t, err := s.readTotal(ctx, read, subject)
 		if err != nil {
 			return err
 		}
-		sums, err := s.sumsOf(ctx, at, t, s.ClicksSince(), click.MonthOf(s.Now()).Start().AddDate(0, 1, 0))
+		sums, err := s.sumsOf(ctx, read, t, s.ClicksSince(), click.MonthOf(s.Now()).Start().AddDate(0, 1, 0))
 		if err != nil {
 			return err
 		}
@@ -105,7 +97,7 @@ func (s *Store) compare(ctx context.Context, subject string) (differences []clic
 				})
 			}
 		}
-		want, err := s.addUp(ctx, at, t)
+		want, err := s.addUp(ctx, read, t)
 		if err == nil && totalDiffers(t, want) {
 			differences = append(differences,
 				clickstore.Difference{SubjectID: subject, Clicks: want.Clicks, Counted: t.Clicks})
@@ -137,7 +129,7 @@ func (s *Store) correct(ctx context.Context, subject string) error {
 		if err != nil {
 			return err
 		}
-		want, err := s.addUp(ctx, tx, t)
+		want, err := s.addUp(ctx, tx.NewSelect, t)
 		if err != nil || !totalDiffers(t, want) {
 			return err
 		}
@@ -154,7 +146,7 @@ func (s *Store) correctMonth(ctx context.Context, tx bun.Tx, subject string, mon
 		return err
 	}
 	end := month.AddDate(0, 1, 0)
-	one, err := s.sumsOf(ctx, tx, t, month, end)
+	one, err := s.sumsOf(ctx, tx.NewSelect, t, month, end)
 	if err != nil || !one.differs() {
 		return err
 	}
@@ -174,14 +166,14 @@ type sums struct {
 
 // sumsOf reads the sums of a subject in a span of time, and its clicks as far as they are sealed.
 func (s *Store) sumsOf(
-	ctx context.Context, tx reader, t *clickstore.Total, from, end time.Time,
-) (read sums, err error) {
-	if read.want, err = s.count(ctx, tx, t, from, clickstore.Earlier(end, t.SealedAt)); err != nil {
-		return read, err
+	ctx context.Context, read newSelect, t *clickstore.Total, from, end time.Time,
+) (found sums, err error) {
+	if found.want, err = s.count(ctx, read, t, from, clickstore.Earlier(end, t.SealedAt)); err != nil {
+		return found, err
 	}
-	err = tx.NewSelect().Model(&read.is).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).
+	err = read().Model(&found.is).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).
 		Where("starts_at < ?", end).Scan(ctx)
-	return read, err
+	return found, err
 }
 
 // months are those that have clicks: without any, the clicks of a month may have expired, and are
@@ -225,7 +217,7 @@ func (s *sums) clicks() (n int64) {
 // lockTotal reads a subject's total and keeps others from writing sums of it until the transaction
 // ends. It makes one when there is none.
 func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*clickstore.Total, error) {
-	t, err := s.newTotal(ctx, tx, subject)
+	t, err := s.newTotal(ctx, tx.NewSelect, subject)
 	if err != nil {
 		return nil, err
 	}
@@ -235,17 +227,17 @@ func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*clic
 }
 
 // readTotal reads a subject's total; that of none counts nothing.
-func (s *Store) readTotal(ctx context.Context, tx reader, subject string) (*clickstore.Total, error) {
+func (s *Store) readTotal(ctx context.Context, read newSelect, subject string) (*clickstore.Total, error) {
 	t := &clickstore.Total{}
-	err := tx.NewSelect().Model(t).Where("subject_id = ?", subject).Scan(ctx)
+	err := read().Model(t).Where("subject_id = ?", subject).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return s.newTotal(ctx, tx, subject)
+		return s.newTotal(ctx, read, subject)
 	}
 	return t, err
 }
 
 // newTotal returns the total of a subject that has none.
-func (s *Store) newTotal(ctx context.Context, tx reader, subject string) (*clickstore.Total, error) {
+func (s *Store) newTotal(ctx context.Context, read newSelect, subject string) (*clickstore.Total, error) {
 	t := &clickstore.Total{
 		SubjectID: subject, WorkspaceID: subject, LastAt: clickstore.Never, SealedAt: s.Now().UTC().Truncate(click.Day),
 	}
@@ -253,7 +245,7 @@ func (s *Store) newTotal(ctx context.Context, tx reader, subject string) (*click
 		return t, nil
 	}
 	var owners []string
-	if err := tx.NewSelect().Table("clicks").Column("workspace_id").Where("link_id = ?", subject).Limit(1).
+	if err := read().Table("clicks").Column("workspace_id").Where("link_id = ?", subject).Limit(1).
 		Scan(ctx, &owners); err != nil {
 		return nil, err
 	}
@@ -266,10 +258,10 @@ func (s *Store) newTotal(ctx context.Context, tx reader, subject string) (*click
 func isWorkspace(subject string) bool { return strings.HasPrefix(subject, string(id.Workspace)) }
 
 // addUp computes the total of a subject from its days and the later clicks.
-func (s *Store) addUp(ctx context.Context, tx reader, t *clickstore.Total) (*clickstore.Total, error) {
+func (s *Store) addUp(ctx context.Context, read newSelect, t *clickstore.Total) (*clickstore.Total, error) {
 	want := &clickstore.Total{SubjectID: t.SubjectID, LastAt: t.LastAt, Month: cmp.Or(t.Month, click.MonthOf(s.Now()))}
 	var rows []day
-	err := tx.NewSelect().Model(&rows).ExcludeColumn("counts").Where("subject_id = ?", t.SubjectID).
+	err := read().Model(&rows).ExcludeColumn("counts").Where("subject_id = ?", t.SubjectID).
 		Where("starts_at < ?", t.SealedAt).Scan(ctx)
 	if err != nil {
 		return nil, err
@@ -282,7 +274,7 @@ func (s *Store) addUp(ctx context.Context, tx reader, t *clickstore.Total) (*cli
 		want.Bots += rows[i].Bots
 		want.LastAt = clickstore.Later(want.LastAt, rows[i].StartsAt.UTC())
 	}
-	err = s.eachClick(ctx, clicksOf(tx, t).Where("clicked_at >= ?", t.SealedAt), func(c *click.Click) {
+	err = s.eachClick(ctx, clicksOf(read, t).Where("clicked_at >= ?", t.SealedAt), func(c *click.Click) {
 		if click.MonthOf(c.ClickedAt) < want.Month {
 			want.BeforeMonth++
 		}
@@ -293,7 +285,7 @@ func (s *Store) addUp(ctx context.Context, tx reader, t *clickstore.Total) (*cli
 		return nil, err
 	}
 	var last bun.NullTime
-	if err := clicksOf(tx, t).ColumnExpr("MAX(clicked_at)").Scan(ctx, &last); err != nil {
+	if err := clicksOf(read, t).ColumnExpr("MAX(clicked_at)").Scan(ctx, &last); err != nil {
 		return nil, err
 	}
 	want.LastAt = clickstore.Later(want.LastAt, last.UTC())
@@ -301,23 +293,23 @@ func (s *Store) addUp(ctx context.Context, tx reader, t *clickstore.Total) (*cli
 }
 
 // count adds up the clicks of a subject in a span of time, one by one.
-func (s *Store) count(ctx context.Context, tx reader, t *clickstore.Total, from, to time.Time) (additions, error) {
+func (s *Store) count(ctx context.Context, read newSelect, t *clickstore.Total, from, to time.Time) (additions, error) {
 	counted := additions{}
 	add := counted.addToLink
 	if isWorkspace(t.SubjectID) {
 		add = counted.addToWorkspace
 	}
-	q := clicksOf(tx, t).Where("clicked_at >= ?", from).Where("clicked_at < ?", to)
+	q := clicksOf(read, t).Where("clicked_at >= ?", from).Where("clicked_at < ?", to)
 	return counted, s.eachClick(ctx, q, add)
 }
 
 // clicksOf selects the clicks of a subject.
-func clicksOf(tx reader, t *clickstore.Total) *bun.SelectQuery {
+func clicksOf(read newSelect, t *clickstore.Total) *bun.SelectQuery {
 	column := "link_id"
 	if isWorkspace(t.SubjectID) {
 		column = "workspace_id"
 	}
-	return tx.NewSelect().Model((*click.Row)(nil)).Where("? = ?", bun.Ident(column), t.SubjectID)
+	return read().Model((*click.Row)(nil)).Where("? = ?", bun.Ident(column), t.SubjectID)
 }
 
 // equal reports whether rows have the same counts; latencies may differ by rounding errors.
