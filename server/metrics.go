@@ -63,7 +63,7 @@ func (a *app) quotaNumbers() []number {
 	return []number{
 		gauge("linkforge_quota_unavailable",
 			"1 while Redis grants no hits, so that links redirect up to half of their quotas, else 0.",
-			one(leases.Away)),
+			one(leases.IsOutage)),
 		gauge("linkforge_quota_leases_open", "Leases of monthly hits that the node holds.", leases.Open),
 		counter("linkforge_quota_leases_taken_total", "Leases of monthly hits that the node has taken.", leases.Leases),
 		counter("linkforge_quota_hits_returned_total", "Unused leased hits that were returned.",

@@ -403,7 +403,7 @@ func (c *severable) Return(ctx context.Context, logID string, leases []Lease) er
 // cut cuts a node off from Redis, or ends that.
 func (n *modelNode) cut() {
 	n.isCut.Store(!n.isCut.Load())
-	n.away.Store(n.isCut.Load())
+	n.isOutage.Store(n.isCut.Load())
 }
 
 // ingest writes a part of a node's clicks to the database.

@@ -38,8 +38,8 @@ type Grants struct {
 	// Log receives failures to return grants.
 	Log *slog.Logger
 
-	calls    batcher.Batcher[struct{}, *wish, struct{}]
-	alone    batcher.Batcher[string, *wish, struct{}] // of one subject, after a shared call has failed
+	calls    batcher.Batcher[struct{}, *grantRequest, struct{}]
+	alone    batcher.Batcher[string, *grantRequest, struct{}] // of one subject, after a shared call has failed
 	checks   batcher.Batcher[struct{}, string, []string]
 	granting sync.WaitGroup
 	open     atomic.Int64  // grants that are being taken, or are neither committed nor released
@@ -73,7 +73,7 @@ func (g *Grant) end(unused int64) {
 	if g.grants == nil {
 		return
 	}
-	g.grants.giveBack(g.subject, unused)
+	g.grants.queueReturn(g.subject, unused)
 	g.grants.open.Add(-1)
 	g.grants = nil
 }
@@ -97,10 +97,10 @@ func (g *Grants) OutstandingGrants() int64 {
 func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, grantDeadline)
 	defer cancel()
-	answers := make(chan *wish)
+	answers := make(chan *grantRequest)
 	g.open.Add(1)
 	g.granting.Go(func() {
-		system, w := db.AsSystem(context.WithoutCancel(ctx)), &wish{ctx: ctx, subject: subject}
+		system, w := db.AsSystem(context.WithoutCancel(ctx)), &grantRequest{ctx: ctx, subject: subject}
 		_, err := g.calls.Do(system, struct{}{}, w, g.grantAll)
 		w.err = cmp.Or(err, w.err)
 		// another subject may be the reason
@@ -118,7 +118,7 @@ func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error)
 			}
 		case <-ctx.Done():
 			if w.isGranted {
-				g.giveBack(subject, 1)
+				g.queueReturn(subject, 1)
 			}
 		}
 		g.open.Add(-1)
@@ -134,8 +134,8 @@ func (g *Grants) Grant(ctx context.Context, subject string) (Grant, bool, error)
 	}
 }
 
-// wish is the request of a visitor for a grant, with the context of the visitor and the outcome.
-type wish struct {
+// grantRequest is the request of a visitor for a grant, with the context of the visitor and the outcome.
+type grantRequest struct {
 	ctx       context.Context
 	subject   string
 	isGranted bool
@@ -164,12 +164,12 @@ func (g *Grants) update(conn bun.IDB, numbers map[string]int64) *bun.UpdateQuery
 // statement fails, the grants of earlier ones hold. The context has the scope of the system.
 // PostgreSQL itself ends the wait for a row: if only the context ended, PostgreSQL would keep
 // waiting, and grant when the row is free.
-func (g *Grants) grantAll(ctx context.Context, wishes []*wish) (none struct{}, _ error) {
+func (g *Grants) grantAll(ctx context.Context, requests []*grantRequest) (none struct{}, _ error) {
 	ctx, cancel := context.WithTimeout(db.WithShortLockTimeout(ctx), grantDeadline)
 	defer cancel()
-	wishes = slices.DeleteFunc(wishes, func(w *wish) bool { return w.ctx.Err() != nil })
+	requests = slices.DeleteFunc(requests, func(w *grantRequest) bool { return w.ctx.Err() != nil })
 	wanted, granted := map[string]int64{}, map[string]int64{}
-	for _, w := range wishes {
+	for _, w := range requests {
 		wanted[w.subject]++
 	}
 	var failure error // of the subjects in step
@@ -192,7 +192,7 @@ func (g *Grants) grantAll(ctx context.Context, wishes []*wish) (none struct{}, _
 			}
 		}
 	}
-	for _, w := range wishes {
+	for _, w := range requests {
 		if w.isGranted = granted[w.subject] > 0; w.isGranted {
 			granted[w.subject]--
 		} else if step[w.subject] > 0 {
@@ -213,7 +213,7 @@ func (g *Grants) add(ctx context.Context, conn bun.IDB, grants map[string]int64)
 	return given, err
 }
 
-func (g *Grants) giveBack(subject string, n int64) {
+func (g *Grants) queueReturn(subject string, n int64) {
 	if n == 0 {
 		return
 	}

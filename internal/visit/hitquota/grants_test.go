@@ -178,10 +178,10 @@ func TestGrants_LockedRowDelaysNoOtherLink(t *testing.T) {
 		must.Value(tx.ExecContext(ctx, "SELECT FROM grants WHERE subject_id = ? FOR UPDATE", locked))(t)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		gone, here := &wish{ctx: ended, subject: other}, &wish{ctx: t.Context(), subject: other}
-		many := []*wish{gone, here}
+		gone, here := &grantRequest{ctx: ended, subject: other}, &grantRequest{ctx: t.Context(), subject: other}
+		many := []*grantRequest{gone, here}
 		for range 50 {
-			many = append(many, &wish{ctx: t.Context(), subject: locked})
+			many = append(many, &grantRequest{ctx: t.Context(), subject: locked})
 		}
 		_ = must.Value(g.grantAll(db.AsSystem(t.Context()), slices.Clone(many)))(t)
 		if gone.isGranted || !here.isGranted || here.err != nil {

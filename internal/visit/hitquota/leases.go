@@ -35,12 +35,12 @@ const (
 	// refusedLife is how long a refusal is remembered. After it, hits that other nodes returned are
 	// found.
 	refusedLife = 250 * time.Millisecond
-	// maxLeaseHits bounds a lease, and leaseShare its share of the remaining hits of a known link:
+	// maxLeaseHits bounds a lease. Of the remaining hits of a known link it has 1/minShareDivisor at most:
 	// near the limit, hits are taken one by one. All nodes together lease at most half of the
 	// remaining hits. A lease may have the demand of its whole life, because it must last while Redis
 	// is unavailable.
-	maxLeaseHits = 1 << 20
-	leaseShare   = 16
+	maxLeaseHits    = 1 << 20
+	minShareDivisor = 16
 	// takeBatch bounds how many links share a pipeline, or a statement that reads floors.
 	takeBatch = 256
 	// maxTakes bounds concurrent pipelines, and concurrent statements that read floors; maxWaiting
@@ -67,8 +67,8 @@ const (
 	floorLife = time.Second
 	// returnDeadline bounds returning everything at the end.
 	returnDeadline = 10 * time.Second
-	// maxPinnedPart is the part of the log's room that open leases may keep from being released.
-	maxPinnedPart = 8
+	// pinnedDivisor divides the log: open leases may retain one part of it.
+	pinnedDivisor = 8
 	// noPosition is after every position.
 	noPosition = math.MaxInt64
 )
@@ -90,7 +90,7 @@ type Leases struct {
 	getReady   func()
 	reaps      int
 
-	away         atomic.Bool  // Redis was unavailable for a while
+	isOutage     atomic.Bool  // Redis was unavailable for a while
 	failingSince atomic.Int64 // when a pipeline had no answer, in nanoseconds since 1970; 0 if one has an answer
 	barred       *queued      // what links without a part of an outage's hits wait for
 	pin          atomic.Int64
@@ -108,16 +108,16 @@ type floorKind struct {
 	isOptional bool
 }
 
-// linkKey is a link in a month. It has no pointers, like known and ended: a million of them are
+// linkKey is a link in a month. It has no pointers, like linkState and endedLease: a million of them are
 // nothing to the garbage collector.
 type linkKey struct {
 	id    [30]byte
 	month click.Month
 }
 
-// known is what this node knows of a link in a month. A lease that has ended leaves its demand:
+// linkState is what this node knows of a link in a month. A lease that has ended leaves its demand:
 // size is the number of its used hits then.
-type known struct {
+type linkState struct {
 	number    int64
 	position  int64 // in the log, before the lease's record
 	takenAt   int64 // in milliseconds since 1970
@@ -137,8 +137,8 @@ type known struct {
 
 // isUsable reports whether hits of the lease may be used. Those of outage leases, whose numbers are
 // negative, are granted above a floor, which becomes old.
-func (h *known) isUsable(now int64, isAway bool) bool {
-	return h.unused > 0 && (now-h.takenAt < int64(h.life) || isAway && h.number > 0)
+func (h *linkState) isUsable(now int64, isOutage bool) bool {
+	return h.unused > 0 && (now-h.takenAt < int64(h.life) || isOutage && h.number > 0)
 }
 
 // lifeOf returns the life of a lease after which some of limit hits remain.
@@ -154,10 +154,10 @@ func lifeOf(remaining, limit int64) time.Duration {
 
 type shard struct {
 	mu       sync.Mutex
-	links    map[linkKey]known
+	links    map[linkKey]linkState
 	most     int // links that there have been since the map was made
 	requests map[linkKey]*queued
-	ended    map[int64]ended // leases that are over, by number, until they are returned
+	ended    map[int64]endedLease // leases that are over, by number, until they are returned
 	// pin is the oldest position of open leases in the log, due the earliest end of those with a
 	// short life. Both may be too early.
 	pin, due int64
@@ -183,9 +183,9 @@ type queued struct {
 	done          chan struct{}
 }
 
-// ended is a lease that is over. It returns once its pending hits are settled; they count as used
+// endedLease is a lease that is over. It returns once its pending hits are settled; they count as used
 // until released.
-type ended struct {
+type endedLease struct {
 	key                   linkKey
 	number, position      int64
 	hits, used, pending   int32
@@ -211,7 +211,7 @@ func NewLeases(c Config, counters Counters) *Leases {
 	}
 	for i := range l.shards {
 		l.shards[i] = shard{
-			links: map[linkKey]known{}, requests: map[linkKey]*queued{}, ended: map[int64]ended{},
+			links: map[linkKey]linkState{}, requests: map[linkKey]*queued{}, ended: map[int64]endedLease{},
 			pin: noPosition, due: noPosition,
 		}
 	}
@@ -276,11 +276,11 @@ func (l *Leases) try(key *linkKey, c *Claim, now int64) (hit Hit, ok bool, wait 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.links[*key]
-	isAway := l.away.Load()
-	if h.isUsable(now, isAway) {
+	isOutage := l.isOutage.Load()
+	if h.isUsable(now, isOutage) {
 		return Hit{leases: l, key: *key, number: s.use(key, h)}, true, nil, false
 	}
-	if age := now - h.barredAt; isAway && age >= 0 && age < floorLife.Milliseconds() && l.counters.IsDown() {
+	if age := now - h.barredAt; isOutage && age >= 0 && age < floorLife.Milliseconds() && l.counters.IsDown() {
 		return Hit{}, false, l.barred, false
 	}
 	// negative after the clock was set back
@@ -299,7 +299,7 @@ func (l *Leases) try(key *linkKey, c *Claim, now int64) (hit Hit, ok bool, wait 
 }
 
 // use takes a hit of an open lease. The shard is locked.
-func (s *shard) use(key *linkKey, h known) (number int64) {
+func (s *shard) use(key *linkKey, h linkState) (number int64) {
 	h.unused--
 	h.pending++
 	s.links[*key] = h
@@ -316,7 +316,7 @@ func (l *Leases) takeInOutage(key *linkKey, err error) (Hit, bool, error) {
 	if h.isUsable(now, true) {
 		return Hit{leases: l, key: *key, number: s.use(key, h)}, true, nil
 	}
-	if !l.AdmitsInOutage || !l.away.Load() {
+	if !l.AdmitsInOutage || !l.isOutage.Load() {
 		return Hit{}, false, err
 	}
 	if h.epoch, h.refused = 0, false; !h.open {
@@ -358,16 +358,16 @@ type LeasesStats struct {
 	// Leases and Returned count leases that were taken, and hits that were returned, since the
 	// process began, InOutage the hits that this node has granted without the counters.
 	Leases, Returned, InOutage int64
-	// Away reports that the counters are unavailable, OthersHaveRedis that another node has had Redis
+	// IsOutage reports that the counters are unavailable, OthersHaveRedis that another node has had Redis
 	// since this one has none.
-	Away, OthersHaveRedis bool
+	IsOutage, OthersHaveRedis bool
 }
 
 // Stats returns the statistics.
 func (l *Leases) Stats() LeasesStats {
 	all := LeasesStats{
 		Leases: l.leasesTaken.Load(), Returned: l.hitsReturned.Load(), InOutage: l.hitsInOutage.Load(),
-		Away: l.away.Load(), OthersHaveRedis: l.othersWithRedis.Load() > 0,
+		IsOutage: l.isOutage.Load(), OthersHaveRedis: l.othersWithRedis.Load() > 0,
 	}
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -399,7 +399,7 @@ func (l *Leases) Used(ctx context.Context, m click.Month, linkIDs ...string) (ma
 func (l *Leases) Pin() int64 { return l.pin.Load() }
 
 // Run ends leases and returns them until the context ends, and then returns all of them. It also
-// tells the other nodes of this one.
+// reports this node to the others.
 func (l *Leases) Run(ctx context.Context) error {
 	var reporting sync.WaitGroup
 	if l.Nodes != nil {

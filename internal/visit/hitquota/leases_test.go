@@ -339,7 +339,7 @@ func TestQuota_TakesSingleHitsNearTheLimit(t *testing.T) {
 			before := len(source.wants)
 			left -= take(t, d.Leases, linkID, 1, limit)
 			for _, want := range source.wants[before:] {
-				if allowed := max(1, min(maxLeaseHits, left/leaseShare+1)); want > allowed {
+				if allowed := max(1, min(maxLeaseHits, left/minShareDivisor+1)); want > allowed {
 					t.Fatalf("%d were wanted when %d were left, want %d at most", want, left, allowed)
 				}
 				most = max(most, want)
@@ -681,8 +681,9 @@ func TestLeases_OutageAdmitsLeasedHits(t *testing.T) {
 		time.Sleep(floorLife) // the month has begun
 		stop := run(t, d.Leases)
 		source.fail(errGone)
-		if _, err := tryTake(t.Context(), d.Leases, other, 1, 100); !errs.Is(err, errs.Unavailable) || !d.Stats().Away {
-			t.Errorf("the first request gets %v, away is %t", err, d.Stats().Away)
+		_, err := tryTake(t.Context(), d.Leases, other, 1, 100)
+		if !errs.Is(err, errs.Unavailable) || !d.Stats().IsOutage {
+			t.Errorf("the first request gets %v, outage is %t", err, d.Stats().IsOutage)
 		}
 		for range 5 {
 			if got := take(t, d.Leases, linkID, 1, 100); got != 1 {
@@ -699,8 +700,8 @@ func TestLeases_OutageAdmitsLeasedHits(t *testing.T) {
 		source.fail(nil)
 		after(2 * reapInterval)
 		source.want(t, "afterwards", linkID, 5, 0)
-		if got := take(t, d.Leases, other, 7, 100); got != 7 || d.Stats().Away {
-			t.Errorf("%d hits given afterwards, want 7; away is %t", got, d.Stats().Away)
+		if got := take(t, d.Leases, other, 7, 100); got != 7 || d.Stats().IsOutage {
+			t.Errorf("%d hits given afterwards, want 7; outage is %t", got, d.Stats().IsOutage)
 		}
 		stop()
 		source.want(t, "at the end", other, 57, 0)
@@ -724,8 +725,8 @@ func TestLeases_LostAnswerIsNoOutage(t *testing.T) {
 			source.taking = nil
 			return errGone
 		}
-		if got := take(t, d.Leases, linkID, 3, 100); got != 3 || d.Stats().Away {
-			t.Errorf("%d hits given, want 3; away is %t", got, d.Stats().Away)
+		if got := take(t, d.Leases, linkID, 3, 100); got != 3 || d.Stats().IsOutage {
+			t.Errorf("%d hits given, want 3; outage is %t", got, d.Stats().IsOutage)
 		}
 		stop()
 		source.want(t, "at the end", linkID, 3, 0)
@@ -930,8 +931,8 @@ func TestLeases_ReadFewFloorsInOutage(t *testing.T) {
 				t.Errorf("%d hits given: %v", got, err)
 			}
 		}
-		if read != 2 || !d.Stats().Away {
-			t.Errorf("%d floors read, want 2; away: %t", read, d.Stats().Away)
+		if read != 2 || !d.Stats().IsOutage {
+			t.Errorf("%d floors read, want 2; outage: %t", read, d.Stats().IsOutage)
 		}
 	})
 }
@@ -959,8 +960,8 @@ func TestLeases_BrokenKeyIsNoOutage(t *testing.T) {
 			must.NoError(t, k.Set(t.Context(), keysOf(broken, thisMonth())[1], "text", time.Minute).Err())
 		}
 		breakKey()
-		if _, err := tryTake(t.Context(), d.Leases, broken, 1, 10); !errors.Is(err, errFault) || d.Stats().Away {
-			t.Errorf("a hit of a broken key: %v; away is %t", err, d.Stats().Away)
+		if _, err := tryTake(t.Context(), d.Leases, broken, 1, 10); !errors.Is(err, errFault) || d.Stats().IsOutage {
+			t.Errorf("a hit of a broken key: %v; outage is %t", err, d.Stats().IsOutage)
 		}
 		must.NoError(t, k.Del(t.Context(), keysOf(broken, thisMonth())[1]).Err())
 		for _, linkID := range []string{broken, returning} {
@@ -1030,7 +1031,7 @@ func TestLeases_FailingAtOnceEndsEachRequestOnce(t *testing.T) {
 		}
 		return used, nil
 	})
-	d.away.Store(true)
+	d.isOutage.Store(true)
 	var visits sync.WaitGroup
 	for range 8 {
 		visits.Go(func() {
@@ -1075,7 +1076,7 @@ func TestQuota_AnswersEveryWaiter(t *testing.T) {
 			!errors.Is(err, errClosed) {
 			t.Errorf("after the end: given %t: %v, want %v", ok, err, errClosed)
 		}
-		if d.Stats().Away {
+		if d.Stats().IsOutage {
 			t.Error("the source was thought to be away because the end had come")
 		}
 	})

@@ -55,7 +55,7 @@ func (l *Leases) grantInOutage(q *queued) bool {
 	if granted <= 0 || l.ClickLog.Note(Lease{LinkID: q.LinkID, Month: q.Month, Number: number, Hits: granted}) != nil {
 		return false
 	}
-	s.mu.Lock() // reap and Stats look at requests
+	s.mu.Lock() // reap and Stats read requests
 	q.Number, q.position, q.Err = number, noPosition, nil
 	q.Granted, q.Remaining = granted, left-granted
 	s.mu.Unlock()
@@ -181,6 +181,6 @@ func (l *Leases) setNodes(n int64) {
 
 // isAlone reports whether the counter of a link has the hits of all outage leases: it was raised to a
 // floor since this node became the only one, and this node has used no hit of an outage lease since.
-func (l *Leases) isAlone(h known) bool {
+func (l *Leases) isAlone(h linkState) bool {
 	return l.nodes.Load() == 1 && h.period == l.period.Load() && !h.owes
 }

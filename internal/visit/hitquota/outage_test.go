@@ -307,7 +307,7 @@ func TestReap_IsNotHeldByASilentDatabase(t *testing.T) {
 		}
 		for range 3 * takeBatch {
 			key := must.Value(keyOf(id.New(id.Link), thisMonth()))(t)
-			d.shard(&key).links[key] = known{owes: true}
+			d.shard(&key).links[key] = linkState{owes: true}
 		}
 		answering := d.Clicks
 		d.Clicks = slowly{answering, time.Hour}
@@ -380,7 +380,7 @@ func TestLeases_MonthBeginsWithoutDatabase(t *testing.T) {
 func TestOutage_EndedLeaseHasNoUnusedHits(t *testing.T) {
 	t.Parallel()
 	d, key := newDesk(newTally()), must.Value(keyOf(id.New(id.Link), thisMonth()))(t)
-	d.shard(&key).end(key, known{number: -1, size: 5, unused: 3, pending: 1, open: true})
+	d.shard(&key).end(key, linkState{number: -1, size: 5, unused: 3, pending: 1, open: true})
 	if s := d.Stats(); s.Unused != 0 || s.Pending != 1 {
 		t.Errorf("%+v, want one pending hit", s)
 	}

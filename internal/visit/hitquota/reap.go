@@ -10,14 +10,14 @@ import (
 func (l *Leases) reap(ctx context.Context, all bool) {
 	if !l.counters.IsDown() {
 		l.failingSince.Store(0)
-		l.setAway(ctx, nil)
+		l.setOutage(ctx, nil)
 	}
 	ingested, end, capacity := l.ClickLog.Span()
 	oldest := int64(0) // leases from before it retain too much of the log
 	if capacity > 0 {
-		oldest = end - capacity/maxPinnedPart
+		oldest = end - capacity/pinnedDivisor
 	}
-	muchOlder := oldest - capacity/maxPinnedPart/maxPinnedPart // or else a busy node would scan all shards each time
+	muchOlder := oldest - capacity/pinnedDivisor/pinnedDivisor // or else a busy node would scan all shards each time
 	l.reaps++
 	now := l.Now().UnixMilli()
 	var owing []linkKey
@@ -54,12 +54,12 @@ func (l *Leases) reap(ctx context.Context, all bool) {
 // reapShard ends the leases of a shard whose life is over, and forgets idle links whose clicks are
 // ingested. It returns links whose counters may lack hits of outage leases. The shard is locked.
 func (l *Leases) reapShard(s *shard, now, ingested, oldest int64, all bool) (owing []linkKey) {
-	away := l.away.Load() // then leases of counters last until these are available again
+	isOutage := l.isOutage.Load() // then leases of counters last until these are available again
 	s.most = max(s.most, len(s.links))
 	s.pin, s.due = noPosition, noPosition
 	for key, h := range s.links {
 		age := now - h.takenAt // negative after the clock was set back
-		isOver := all || (!away || h.number < 0) && (age >= int64(h.life) || age < 0 || h.position < oldest)
+		isOver := all || (!isOutage || h.number < 0) && (age >= int64(h.life) || age < 0 || h.position < oldest)
 		if h.owes {
 			owing = append(owing, key)
 		}
@@ -69,21 +69,21 @@ func (l *Leases) reapShard(s *shard, now, ingested, oldest int64, all bool) (owi
 			h.open, h.size, h.unused, h.pending = false, h.size-h.unused, 0, 0
 			s.links[key] = h
 		case h.open:
-			s.limit(h)
+			s.noteOpen(h)
 		case age > int64(h.life)+idleLife.Milliseconds() && h.end <= ingested && !h.owes:
 			delete(s.links, key)
 		}
 	}
 	if s.most >= minScanLinks && len(s.links) <= s.most/4 { // a map does not shrink by itself
-		links := make(map[linkKey]known, len(s.links))
+		links := make(map[linkKey]linkState, len(s.links))
 		maps.Copy(links, s.links)
 		s.links, s.most = links, len(links)
 	}
 	return owing
 }
 
-// limit has the next reaps consider an open lease. The shard is locked.
-func (s *shard) limit(h known) {
+// noteOpen has the next reaps consider an open lease. The shard is locked.
+func (s *shard) noteOpen(h linkState) {
 	s.pin = min(s.pin, h.position)
 	if int64(h.life) <= nearLife.Milliseconds() {
 		s.due = min(s.due, h.takenAt+int64(h.life))
@@ -92,8 +92,8 @@ func (s *shard) limit(h known) {
 
 // end ends a lease, if it is open. The unused hits of an outage lease are nobody's. The shard is
 // locked.
-func (s *shard) end(key linkKey, h known) {
-	e := ended{
+func (s *shard) end(key linkKey, h linkState) {
+	e := endedLease{
 		key: key, number: h.number, position: h.position, hits: h.size, used: h.size - h.unused, pending: h.pending,
 	}
 	if h.number < 0 {
@@ -107,7 +107,7 @@ func (s *shard) end(key linkKey, h known) {
 // returnEnded returns ended leases without pending hits to their counters. The next call tries
 // those again that they did not accept.
 func (l *Leases) returnEnded(ctx context.Context) {
-	var batch []ended
+	var batch []endedLease
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
@@ -142,7 +142,7 @@ func (l *Leases) returnEnded(ctx context.Context) {
 	}
 }
 
-func (l *Leases) returnBatch(ctx context.Context, batch []ended) error {
+func (l *Leases) returnBatch(ctx context.Context, batch []endedLease) error {
 	ctx, cancel := context.WithTimeout(ctx, takeDeadline)
 	defer cancel()
 	leases, unused := make([]Lease, len(batch)), int64(0)
@@ -182,12 +182,12 @@ func (l *Leases) Recover(ctx context.Context, logID string, leases []Lease) erro
 	return nil
 }
 
-// setAway notes and logs that the counters are available, or are not because of an error. The end
+// setOutage notes and logs that the counters are available, or that an error makes them unavailable. The end
 // of the context changes nothing.
-func (l *Leases) setAway(ctx context.Context, err error) {
-	switch away := err != nil; {
-	case ctx.Err() != nil || l.away.Swap(away) == away:
-	case away:
+func (l *Leases) setOutage(ctx context.Context, err error) {
+	switch isOutage := err != nil; {
+	case ctx.Err() != nil || l.isOutage.Swap(isOutage) == isOutage:
+	case isOutage:
 		l.Log.ErrorContext(ctx, "monthly hits unavailable: links redirect up to half of their quotas", "error", err)
 	default:
 		l.Log.InfoContext(ctx, "monthly hits available again")

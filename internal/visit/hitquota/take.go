@@ -113,33 +113,33 @@ func (l *Leases) attempt(batch []*queued) (needFloors []*queued) {
 		}
 		if len(failed) == 0 {
 			l.failingSince.Store(0)
-			l.setAway(l.ctx, nil)
+			l.setOutage(l.ctx, nil)
 		}
-		batch = l.outlast(failed, sentAt, needFloor)
+		batch = l.retryOrFail(failed, sentAt, needFloor)
 	}
 }
 
-// outlast decides about requests without an answer, and returns those to send again. After patience,
+// retryOrFail decides about requests without an answer, and returns those to send again. After patience,
 // this node grants hits itself, above a new floor. During an outage it does so at once.
-func (l *Leases) outlast(failed []*queued, sentAt time.Time, needFloor func(*queued, bool)) (again []*queued) {
+func (l *Leases) retryOrFail(failed []*queued, sentAt time.Time, needFloor func(*queued, bool)) (again []*queued) {
 	if len(failed) == 0 {
 		return nil
 	}
 	err := failed[0].Err
-	isAway := l.noteFailure(sentAt, err)
+	isOutage := l.noteFailure(sentAt, err)
 	for _, q := range failed {
 		waited := time.Since(q.began)
 		switch {
 		case l.ctx.Err() != nil:
 			l.fail([]*queued{q}, err)
-		case !isAway && waited < patience:
+		case !isOutage && waited < patience:
 			again = append(again, q)
 		case q.MustExist && !q.hasNoFloor:
 			needFloor(q, true)
 		case !q.MustExist && l.grantInOutage(q):
 		case l.awaitsClicks(q):
 			needFloor(q, true)
-		case !isAway && waited < outageGrace:
+		case !isOutage && waited < outageGrace:
 			again = append(again, q)
 		default:
 			l.bar(q)
@@ -155,13 +155,13 @@ func (l *Leases) outlast(failed []*queued, sentAt time.Time, needFloor func(*que
 
 // noteFailure notes that the counters have not answered, and reports whether that is an outage. It
 // does not use the injected clock: this is about waiting.
-func (l *Leases) noteFailure(sentAt time.Time, err error) (isAway bool) {
+func (l *Leases) noteFailure(sentAt time.Time, err error) (isOutage bool) {
 	l.failingSince.CompareAndSwap(0, sentAt.UnixNano())
 	since := l.failingSince.Load()
 	if since > 0 && time.Now().UnixNano()-since >= int64(outageGrace) && l.counters.IsDown() {
-		l.setAway(l.ctx, err)
+		l.setOutage(l.ctx, err)
 	}
-	return l.away.Load()
+	return l.isOutage.Load()
 }
 
 // send sends requests, unless the counters are down.
@@ -187,7 +187,9 @@ func (l *Leases) abandon(q *queued) {
 	s := l.shard(&q.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ended[q.Number] = ended{key: q.key, number: q.Number, position: q.position, hits: int32(q.Want), isUnsure: true}
+	s.ended[q.Number] = endedLease{
+		key: q.key, number: q.Number, position: q.position, hits: int32(q.Want), isUnsure: true,
+	}
 }
 
 // begin decides the number of hits, and writes to the log that the lease is about to be taken. If
@@ -196,7 +198,7 @@ func (l *Leases) begin(q *queued) {
 	s := l.shard(&q.key)
 	s.mu.Lock()
 	h, isKnown := s.links[q.key]
-	q.Want, q.Granted, q.Remaining, q.Err = l.size(h, isKnown, q.waiters, h.life, l.share()), 0, 0, nil
+	q.Want, q.Granted, q.Remaining, q.Err = l.size(h, isKnown, q.waiters, h.life, l.shareDivisor()), 0, 0, nil
 	_, end, _ := l.ClickLog.Span()
 	q.Number, q.position = l.numbers.Add(1), end
 	q.IsBlind = q.IsBlind || l.isAlone(h)
@@ -204,19 +206,19 @@ func (l *Leases) begin(q *queued) {
 	_ = l.ClickLog.Note(Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: q.Want})
 }
 
-// share is the part of the remaining hits that a lease has at most.
-func (l *Leases) share() int64 { return max(leaseShare, 2*l.nodes.Load()) }
+// shareDivisor divides the remaining hits: a lease has at most one part of them.
+func (l *Leases) shareDivisor() int64 { return max(minShareDivisor, 2*l.nodes.Load()) }
 
 // size returns the number of hits to request: one for each waiting caller and, if the link is
-// known, the number that it lately needed in the life of a lease; then at most a share of the
-// remaining hits.
-func (l *Leases) size(h known, isKnown bool, waiters int64, life int32, share int64) int64 {
+// known, the number that it lately needed in the life of a lease; then at most one part of
+// the remaining hits.
+func (l *Leases) size(h linkState, isKnown bool, waiters int64, life int32, divisor int64) int64 {
 	if !isKnown {
 		return min(waiters, maxLeaseHits)
 	}
 	age := max(1, l.Now().UnixMilli()-h.takenAt)
 	demand := int64(h.size-h.unused) * int64(life) / age
-	return max(1, min(max(waiters, demand), maxLeaseHits, int64(h.remaining)/share))
+	return max(1, min(max(waiters, demand), maxLeaseHits, int64(h.remaining)/divisor))
 }
 
 // finish stores the granted lease, and wakes the waiting callers.
@@ -226,7 +228,7 @@ func (l *Leases) finish(q *queued, epoch int64) {
 	if q.Err == nil {
 		before := s.links[q.key]
 		s.end(q.key, before)
-		h := known{
+		h := linkState{
 			number: q.Number, takenAt: l.Now().UnixMilli(), unused: int32(q.Granted), size: int32(q.Granted),
 			remaining: int32(min(q.Remaining, 1<<30)), position: q.position, end: before.end, epoch: int32(epoch),
 			refused: q.Granted == 0, life: int32(lifeOf(q.Remaining, q.Limit).Milliseconds()), open: q.Granted > 0,
@@ -234,7 +236,7 @@ func (l *Leases) finish(q *queued, epoch int64) {
 		}
 		if s.links[q.key] = h; h.open {
 			l.leasesTaken.Add(1)
-			s.limit(h)
+			s.noteOpen(h)
 		}
 	}
 	delete(s.requests, q.key)
@@ -341,7 +343,7 @@ func (l *Leases) openOf(q *queued) (unused int64) {
 
 // isRegistering reports whether the request of a link registers a lease again. A return meanwhile
 // would come before it. The shard is locked.
-func (s *shard) isRegistering(e *ended) bool {
+func (s *shard) isRegistering(e *endedLease) bool {
 	q := s.requests[e.key]
 	return q != nil && slices.ContainsFunc(q.Open, func(open Lease) bool { return open.Number == e.number })
 }
