@@ -219,8 +219,8 @@ func (s *Store) lookUp(tx bun.Tx, all []*addition) *bun.RawQuery {
 	return tx.NewRaw("SELECT * FROM click_days WHERE (subject_id, starts_at) IN (VALUES ?)", bun.In(keys))
 }
 
-// keepMonth creates the partition of a month, where months have partitions.
-func (s *Store) keepMonth(ctx context.Context, t time.Time) error {
+// createPartition creates the partition of a month, where months have partitions.
+func (s *Store) createPartition(ctx context.Context, t time.Time) error {
 	if s.DB.Kind != db.Postgres {
 		return nil
 	}

@@ -68,7 +68,7 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link, space *clic
 // purgeBatch is how many clicks are removed at once.
 const purgeBatch = 5000
 
-// PurgeWorkspace removes all clicks of a workspace, with their sums, in batches.
+// PurgeWorkspace removes all clicks of a workspace, with their rollups, in batches.
 func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	ctx = db.AsSystem(ctx)
 	subjects := s.DB.NewSelect().Model((*clickstore.Total)(nil)).Column("subject_id").Where("workspace_id = ?",

@@ -18,7 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/id"
 )
 
-// subjectsAtOnce is how many subjects are looked at between two looks for more.
+// subjectsAtOnce is how many subjects a statement selects.
 const subjectsAtOnce = 500
 
 // Verify implements clickstore.Store. Each subject is compared as it is at one instant, and nothing
@@ -80,24 +80,24 @@ type newSelect func() *bun.SelectQuery
 // compare returns what differs of a subject at one instant: months, and then the total.
 func (s *Store) compare(ctx context.Context, subject string) (differences []clickstore.Difference, err error) {
 	err = s.DB.AtOneInstant(ctx, func(ctx context.Context) error {
-		read := func() *bun.SelectQuery { return s.DB.Reading(ctx) }
-		t, err := s.readTotal(ctx, read, subject)
+		query := func() *bun.SelectQuery { return s.DB.Reading(ctx) }
+		t, err := s.readTotal(ctx, query, subject)
 		if err != nil {
 			return err
 		}
-		sums, err := s.sumsOf(ctx, read, t, s.ClicksSince(), click.MonthOf(s.Now()).Start().AddDate(0, 1, 0))
+		read, err := s.readDays(ctx, query, t, s.ClicksSince(), click.MonthOf(s.Now()).Start().AddDate(0, 1, 0))
 		if err != nil {
 			return err
 		}
-		for _, month := range sums.months() {
-			one := sums.of(month)
+		for _, month := range read.months() {
+			one := read.of(month)
 			if one.differs() {
 				differences = append(differences, clickstore.Difference{
 					SubjectID: subject, Month: month, Clicks: one.want.clicks(), Counted: one.clicks(),
 				})
 			}
 		}
-		want, err := s.addUp(ctx, read, t)
+		want, err := s.addUp(ctx, query, t)
 		if err == nil && totalDiffers(t, want) {
 			differences = append(differences,
 				clickstore.Difference{SubjectID: subject, Clicks: want.Clicks, Counted: t.Clicks})
@@ -139,14 +139,14 @@ func (s *Store) correct(ctx context.Context, subject string) error {
 	})
 }
 
-// correctMonth writes the sums of a month again if they differ from its clicks.
+// correctMonth writes the days of a month again if they differ from its clicks.
 func (s *Store) correctMonth(ctx context.Context, tx bun.Tx, subject string, month time.Time) error {
 	t, err := s.lockTotal(ctx, tx, subject)
 	if err != nil {
 		return err
 	}
 	end := month.AddDate(0, 1, 0)
-	one, err := s.sumsOf(ctx, tx.NewSelect, t, month, end)
+	one, err := s.readDays(ctx, tx.NewSelect, t, month, end)
 	if err != nil || !one.differs() {
 		return err
 	}
@@ -158,64 +158,64 @@ func (s *Store) correctMonth(ctx context.Context, tx bun.Tx, subject string, mon
 	return s.addDays(ctx, tx, one.want, isNeverNew)
 }
 
-// sums are the sums of days of a subject: what its clicks add up to, and what is stored.
-type sums struct {
-	want additions
-	is   []day
+// comparison has the days of a subject: those that its clicks add up to, and the stored ones.
+type comparison struct {
+	want   additions
+	stored []day
 }
 
-// sumsOf reads the sums of a subject in a span of time, and its clicks as far as they are sealed.
-func (s *Store) sumsOf(
+// readDays reads the days of a subject in a span of time, and its clicks as far as they are sealed.
+func (s *Store) readDays(
 	ctx context.Context, read newSelect, t *clickstore.Total, from, end time.Time,
-) (found sums, err error) {
+) (found comparison, err error) {
 	if found.want, err = s.count(ctx, read, t, from, clickstore.Earlier(end, t.SealedAt)); err != nil {
 		return found, err
 	}
-	err = read().Model(&found.is).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).
+	err = read().Model(&found.stored).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).
 		Where("starts_at < ?", end).Scan(ctx)
 	return found, err
 }
 
 // months are those that have clicks: without any, the clicks of a month may have expired, and are
 // deleted as a whole.
-func (s *sums) months() (months []time.Time) {
-	for key := range s.want {
+func (c *comparison) months() (months []time.Time) {
+	for key := range c.want {
 		months = append(months, click.MonthOf(time.Unix(key.start, 0)).Start())
 	}
 	slices.SortFunc(months, time.Time.Compare)
 	return slices.CompactFunc(months, time.Time.Equal)
 }
 
-// of returns the sums of a month.
-func (s *sums) of(month time.Time) *sums {
+// of returns the comparison of a month.
+func (c *comparison) of(month time.Time) *comparison {
 	isIn := func(at time.Time) bool { return click.MonthOf(at).Start().Equal(month) }
-	one := &sums{want: additions{}}
-	for key, sum := range s.want {
+	one := &comparison{want: additions{}}
+	for key, sum := range c.want {
 		if isIn(time.Unix(key.start, 0)) {
 			one.want[key] = sum
 		}
 	}
-	for i := range s.is {
-		if isIn(s.is[i].StartsAt) {
-			one.is = append(one.is, s.is[i])
+	for i := range c.stored {
+		if isIn(c.stored[i].StartsAt) {
+			one.stored = append(one.stored, c.stored[i])
 		}
 	}
 	return one
 }
 
-// differs reports whether stored sums differ from those of the clicks, if there are any.
-func (s *sums) differs() bool { return len(s.want) > 0 && !s.want.equal(s.is) }
+// differs reports whether stored days differ from those of the clicks, if there are any.
+func (c *comparison) differs() bool { return len(c.want) > 0 && !c.want.equal(c.stored) }
 
-// clicks is how many clicks the stored sums count.
-func (s *sums) clicks() (n int64) {
-	for i := range s.is {
-		n += s.is[i].Clicks
+// clicks is how many clicks the stored days count.
+func (c *comparison) clicks() (n int64) {
+	for i := range c.stored {
+		n += c.stored[i].Clicks
 	}
 	return n
 }
 
-// lockTotal reads a subject's total and keeps others from writing sums of it until the transaction
-// ends. It makes one when there is none.
+// lockTotal reads a subject's total and keeps others from writing days of it until the transaction
+// ends. It creates one if there is none.
 func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*clickstore.Total, error) {
 	t, err := s.newTotal(ctx, tx.NewSelect, subject)
 	if err != nil {

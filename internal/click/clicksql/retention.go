@@ -18,7 +18,7 @@ func (s *Store) ClicksSince() time.Time { return clickstore.KeptSince(s.Now(), s
 func (s *Store) Retain(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for ahead := range 3 {
-		if err := s.keepMonth(ctx, click.MonthOf(s.Now()).Start().AddDate(0, ahead, 0)); err != nil {
+		if err := s.createPartition(ctx, click.MonthOf(s.Now()).Start().AddDate(0, ahead, 0)); err != nil {
 			return fmt.Errorf("creating the partition of a month: %w", err)
 		}
 	}
@@ -36,7 +36,7 @@ func (s *Store) Retain(ctx context.Context) error {
 	return s.forgetRows(ctx, since)
 }
 
-// forgetRows goes through all workspaces, whose rows are found by their keys.
+// forgetRows deletes old clicks of one workspace after the other: their primary key begins with it.
 func (s *Store) forgetRows(ctx context.Context, since time.Time) error {
 	var spaces []string
 	err := s.DB.NewSelect().Model((*clickstore.Total)(nil)).Distinct().Column("workspace_id").Scan(ctx, &spaces)

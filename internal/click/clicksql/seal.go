@@ -56,8 +56,8 @@ func (s *Store) Seal(ctx context.Context) error {
 	return nil
 }
 
-// sealing is what is sealed of a subject: its clicks from one instant to another, and whether more are sealed later,
-// because they are too many for a transaction.
+// sealing is a subject whose clicks are sealed until an instant. With isPart, more are sealed by a
+// later transaction, because they are too many for one.
 type sealing struct {
 	clickstore.Total
 	until  time.Time

@@ -33,7 +33,7 @@ type Store struct {
 
 var _ clickstore.Store = (*Store)(nil)
 
-// query is a question to the store.
+// query is a query with the store that executes it.
 type query struct {
 	clickstore.Query
 	store *Store
@@ -130,7 +130,7 @@ func unknownValue(dimension click.Dimension) string {
 	return ""
 }
 
-// subject keeps the rows of a query whose column names a subject.
+// subject restricts a query to the rows whose column names a subject of q.
 func (q *query) subject(of *bun.SelectQuery, column string) *bun.SelectQuery {
 	switch {
 	case q.LinkID != "":

@@ -14,10 +14,10 @@ import (
 
 // Write implements clickstore.Store: the clicks, the totals and the position are one transaction.
 // What lies before the position that the database has is not written again, so a commit whose
-// answer got lost can be tried again, also as a part of a larger batch.
+// response was lost can be repeated, also as a part of a larger batch.
 func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
 	ctx = db.AsSystem(ctx)
-	if err := s.keepMonths(ctx, b.Clicks); err != nil {
+	if err := s.createPartitions(ctx, b.Clicks); err != nil {
 		return err
 	}
 	firstID, err := s.ids.Take(ctx, s.DB, int64(len(b.Clicks)))
@@ -45,15 +45,15 @@ func (s *Store) Write(ctx context.Context, b clickstore.Batch) error {
 	return nil
 }
 
-// keepMonths creates the partitions of the months of a batch, outside of its transaction.
-func (s *Store) keepMonths(ctx context.Context, batch []click.Click) error {
+// createPartitions creates the partitions of the months of a batch, outside of its transaction.
+func (s *Store) createPartitions(ctx context.Context, batch []click.Click) error {
 	for i := range batch {
 		month := batch[i].ClickedAt.UTC().Format("2006-01")
 		if _, known := s.months.Load(month); known {
 			continue
 		}
-		if err := s.keepMonth(ctx, batch[i].ClickedAt); err != nil {
-			return fmt.Errorf("making room for clicks: %w", err)
+		if err := s.createPartition(ctx, batch[i].ClickedAt); err != nil {
+			return fmt.Errorf("creating the partition of a month: %w", err)
 		}
 		s.months.Store(month, true)
 	}
