@@ -25,8 +25,8 @@ const setScope = "SELECT set_config('role', $1, true), set_config('linkforge.wor
 	"set_config('lock_timeout', $5, true), set_config('plan_cache_mode', 'force_generic_plan', true), " +
 	"set_config('idle_in_transaction_session_timeout', '30s', true)"
 
-// beginning is the number of statements that begin a transaction: BEGIN and that of the scope.
-const beginning = 2
+// beginStatements is the number of statements that begin a transaction: BEGIN and that of the scope.
+const beginStatements = 2
 
 // ErrScope is the error of a statement that did not run because its scope could not be entered.
 // That of PostgreSQL says nothing of the values of the statement.
@@ -78,7 +78,7 @@ func (c *Conn) send(ctx context.Context, b *pgx.Batch, n int) (pgx.BatchResults,
 		if q.SQL == scopeStatement {
 			err = fmt.Errorf("%w: %w", ErrScope, err)
 		}
-		err = end(r, err)
+		err = closeResults(r, err)
 		if own.PgConn().TxStatus() == 'T' { // nothing was sent, also not what was deferred: a value cannot be encoded
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout) // or the context has ended
 			defer cancel()
@@ -89,9 +89,9 @@ func (c *Conn) send(ctx context.Context, b *pgx.Batch, n int) (pgx.BatchResults,
 	return r, nil
 }
 
-// end reads all further results. It returns the first error. That is ErrBadConn if statements
+// closeResults reads all further results. It returns the first error. That is ErrBadConn if statements
 // outside of a transaction have not reached the server as a whole, so that it commits none.
-func end(r pgx.BatchResults, err error) error {
+func closeResults(r pgx.BatchResults, err error) error {
 	err = cmp.Or(err, r.Close())
 	network, ok := errors.AsType[*net.OpError](err)
 	if pgconn.SafeToRetry(err) || ok && network.Op == "write" {
@@ -109,7 +109,7 @@ func (c *Conn) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return end(r, nil)
+	return closeResults(r, nil)
 }
 
 // run runs a statement, and returns its rows.
@@ -120,7 +120,7 @@ func (c *Conn) run(ctx context.Context, text string, values []any) (*rows, error
 	if err != nil {
 		return nil, err
 	}
-	return next(r, true)
+	return nextRows(r, true)
 }
 
 // prepareInScope prepares a statement, whose tables may be locked, with the timeouts of its scope.
@@ -143,8 +143,7 @@ func (c *Conn) prepareInScope(ctx context.Context, text string) error {
 	return err
 }
 
-// ahead are statements whose results a connection has not read yet. They are executed in the same
-// order.
+// ahead has the results of statements that were sent ahead, which are run next in the same order.
 type ahead struct {
 	results pgx.BatchResults
 	texts   []string
@@ -177,7 +176,7 @@ func (c *Conn) queryAhead(text string) (driver.Rows, error) {
 	}
 	a.texts = a.texts[1:]
 	isLast := len(a.texts) == 0
-	found, err := next(a.results, isLast)
+	found, err := nextRows(a.results, isLast)
 	if isLast || err != nil {
 		c.ahead = nil
 	}
@@ -190,5 +189,5 @@ func (c *Conn) endAhead(err error) error {
 	if c.ahead = nil; a == nil {
 		return err
 	}
-	return end(a.results, err)
+	return closeResults(a.results, err)
 }

@@ -99,7 +99,7 @@ func (c *Conn) query(ctx context.Context, text string, args []driver.NamedValue)
 	if err != nil {
 		return nil, err
 	}
-	if isOwners(ctx) {
+	if isSentAlone(ctx) {
 		return c.Conn.QueryContext(ctx, text, args)
 	}
 	return c.run(ctx, text, values)
@@ -116,7 +116,7 @@ func (c *Conn) exec(ctx context.Context, text string, args []driver.NamedValue) 
 	if err != nil {
 		return nil, err
 	}
-	if isOwners(ctx) {
+	if isSentAlone(ctx) {
 		return c.Conn.ExecContext(ctx, text, args)
 	}
 	if c.tx != nil && c.prepared[text] && ctx.Value(deferredKey{}) != nil {
@@ -131,11 +131,11 @@ func (c *Conn) exec(ctx context.Context, text string, args []driver.NamedValue) 
 	return driver.RowsAffected(all.CommandTag().RowsAffected()), err
 }
 
-// isOwners reports whether a statement is sent alone: it may be a migration, which is many
+// isSentAlone reports whether a statement is sent alone: it may be a migration, which is many
 // statements, or one that cannot run in a transaction.
-func isOwners(ctx context.Context) bool { return Of(ctx).Role == Owner && Bound(ctx) == nil }
+func isSentAlone(ctx context.Context) bool { return Of(ctx).Role == Owner && Bound(ctx) == nil }
 
-// prepare prepares a statement that is to be, and returns its values.
+// prepare prepares a statement with parameters, unless it is prepared, and returns its values.
 func (c *Conn) prepare(ctx context.Context, text string, args []driver.NamedValue) (values []any, err error) {
 	if err := c.check(ctx); err != nil {
 		return nil, err
@@ -147,14 +147,14 @@ func (c *Conn) prepare(ctx context.Context, text string, args []driver.NamedValu
 	switch {
 	case bound != nil && !c.prepared[text]:
 		err = c.prepareInScope(ctx, text)
-	case isOwners(ctx):
+	case isSentAlone(ctx):
 		err = c.flush(ctx)
 	}
 	return append(values, bound...), err
 }
 
 // explain also notes that the server became a standby, so that the pool connects to the new
-// primary, and that the session is that of another client.
+// primary, and that the session has lost its prepared statements.
 func (c *Conn) explain(ctx context.Context, err error) error {
 	switch Code(err) {
 	case readOnlyTransaction:
@@ -247,7 +247,7 @@ func (t scopedTx) end(ctx context.Context, command string) (tag string, err erro
 	defer func() { c.tx = nil }()
 	_ = c.endAhead(nil)
 	switch {
-	case !c.tx.hasBegun && c.tx.pending.Len() <= beginning:
+	case !c.tx.hasBegun && c.tx.pending.Len() <= beginStatements:
 		return command, nil
 	case c.tx.hasBegun && own.PgConn().TxStatus() == 'I':
 		return "ROLLBACK", nil // BEGIN has failed
@@ -257,7 +257,7 @@ func (t scopedTx) end(ctx context.Context, command string) (tag string, err erro
 	r, err := c.send(ctx, b, 1)
 	if err == nil {
 		got, failed := r.Exec()
-		if err = end(r, failed); err == nil {
+		if err = closeResults(r, failed); err == nil {
 			return got.String(), nil
 		}
 	}

@@ -19,16 +19,16 @@ type rows struct {
 	hasFirst bool // the first row was read and not returned
 }
 
-// next returns the rows of the next statement. An error of the statement is one of the call.
-func next(r pgx.BatchResults, isLast bool) (*rows, error) {
+// nextRows returns the rows of the next statement. An error of the statement is one of the call.
+func nextRows(r pgx.BatchResults, isLast bool) (*rows, error) {
 	found, err := r.Query()
 	if err != nil {
-		return nil, end(r, err)
+		return nil, closeResults(r, err)
 	}
 	own := &rows{Rows: found, columns: found.FieldDescriptions()}
 	own.hasFirst = found.Next()
 	if err := found.Err(); err != nil {
-		return nil, end(r, err)
+		return nil, closeResults(r, err)
 	}
 	if isLast {
 		own.batch = r
