@@ -50,21 +50,21 @@ type Bound struct {
 // with a subject of it wait already, one round for each. So a round has about one call of a
 // subject, and calls with the same subjects are admitted in the order of their arrival. A call may
 // have several subjects, such as a network and a link: a client that can choose one of them, by
-// calls from many networks, still has the other one in common with all of its calls. Of calls that
-// arrive later, none delays a call whose subjects have no other call, independent of their earlier
-// calls.
+// calls from many networks, still has the other one in common with all of its calls. A call
+// whose subjects have no other call is not delayed by calls that arrive later, however many calls
+// its subjects made before.
 type Queue struct {
 	Config
 
 	mu      sync.Mutex
 	used    int64          // units of calls in progress
-	uses    map[Bound]*use // by subject, without those that have nothing
+	uses    map[Bound]*use // of the subjects that have units or waiting calls
 	waiting []*Turn        // in the order of Turn.compare
 	round   int            // the latest one of an admitted call
 	kept    map[string]int // rounds of refused calls by first subject, the lowest one of each
 }
 
-// use is what a subject has of a Queue.
+// use is what a subject uses of a Queue.
 type use struct {
 	units   int64 // in progress or at rest
 	waiting int   // calls
@@ -118,7 +118,7 @@ func (t *Turn) LeaveAndRest(rest time.Duration) {
 	t.end(rest)
 }
 
-// Suspend gives an admitted turn back while its work waits for something outside. Then call resume,
+// Suspend releases an admitted turn while its work waits for something outside. Then call resume,
 // which waits for the next turn. It refuses nothing, because the work has begun; without a turn it
 // returns only when the context has ended. A nil Turn and one that has ended are left as they are.
 func (t *Turn) Suspend() (resume func(context.Context)) {
