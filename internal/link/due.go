@@ -55,7 +55,7 @@ func (s *Store) WriteDue(ctx context.Context, tx bun.Tx, links ...*Link) error {
 	}
 }
 
-// takeDue removes the soonest changes from the pending ones, if they are due: those of one instant.
+// takeDue removes and returns the pending changes of the soonest instant, if it has come.
 func (l *Link) takeDue(now time.Time) (due []*ScheduledChange) {
 	for len(l.pending) > 0 && l.pending[0].isDue(now) &&
 		(len(due) == 0 || l.pending[0].DueAt.Equal(due[0].DueAt)) {

@@ -59,7 +59,7 @@ func lostIDEdits(
 		if last[c.linkID] != c || c.externalID == nil {
 			continue
 		}
-		if given[*c.externalID] || keeps(holders[*c.externalID], c, last, locked) {
+		if given[*c.externalID] || isHeld(holders[*c.externalID], c, last, locked) {
 			lost = append(lost, c)
 		}
 		given[*c.externalID] = true
@@ -67,8 +67,9 @@ func lostIDEdits(
 	return lost
 }
 
-// keeps reports whether another link still has the external id of an edit after the batch.
-func keeps(holder string, c *idEdit, last map[string]*idEdit, locked map[string]*Link) bool {
+// isHeld reports whether the holder of the external id of an edit is another link, and still has it
+// after the batch.
+func isHeld(holder string, c *idEdit, last map[string]*idEdit, locked map[string]*Link) bool {
 	switch {
 	case holder == "" || holder == c.linkID:
 		return false

@@ -79,7 +79,7 @@ func writeGrants(ctx context.Context, tx bun.Tx, rewrites []Rewrite) error {
 			return fmt.Errorf("removing the grants of links: %w", err)
 		}
 	}
-	// Sorted by ID, as when grants are returned, so that neither waits for the other in a circle.
+	// Sorted by ID, as when grants are returned, so that neither deadlocks.
 	slices.SortFunc(rows, func(a, b grantRow) int { return strings.Compare(a.SubjectID, b.SubjectID) })
 	const raise = "ON CONFLICT (subject_id) DO UPDATE SET max_clicks = excluded.max_clicks, " +
 		"workspace_id = excluded.workspace_id, " +

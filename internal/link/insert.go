@@ -27,8 +27,7 @@ var insertNew = db.Insert{
 }
 
 // Insert inserts new links and returns the ids of those that no unique index refused. It inserts in
-// the order of codes, which are unique over the instance, so that transactions do not wait for each
-// other in a circle.
+// the order of codes, which are unique over the instance, so that transactions do not deadlock.
 func Insert(ctx context.Context, tx bun.Tx, links []*Link) (ids []string, err error) {
 	records := make([]*record, 0, len(links))
 	for _, l := range links {

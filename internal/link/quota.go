@@ -85,8 +85,8 @@ func (s *Quota) Exceeded(m workspace.Membership, now time.Time) *errs.Error {
 // workspace: a tenth.
 const membersPart = 10
 
-// DayOfKey is what a publishable key may still create: Left links today, in which the month's quota
-// of the workspace has part. Exceeded is the error beyond that.
+// DayOfKey is how many links a publishable key may still create today, within the month's quota of
+// its workspace. Exceeded is the error beyond that.
 type DayOfKey struct {
 	Left     int64
 	Exceeded *errs.Error
@@ -94,7 +94,8 @@ type DayOfKey struct {
 
 // AddDay adds links to what a publishable key has created today, and returns what that leaves. Left
 // is what the month's quota leaves the workspace.
-func (s *Quota) AddDay(ctx context.Context, tx bun.Tx, m workspace.Membership, at time.Time, links, left int64,
+func (s *Quota) AddDay(
+	ctx context.Context, tx bun.Tx, m workspace.Membership, at time.Time, links, left int64,
 ) (DayOfKey, error) {
 	day, usage := at.UTC().Truncate(24*time.Hour), KeyUsage{KeyID: m.KeyID(), WorkspaceID: m.ID(), Links: links}
 	usage.Day = day.Format(time.DateOnly)
@@ -149,8 +150,8 @@ func NewUsage(workspaceID string, at time.Time, links int) Usage {
 	return Usage{WorkspaceID: workspaceID, Month: click.MonthOf(at).String(), Links: int64(links)}
 }
 
-// AddUsage adds to the usage of workspaces, and returns how much that is now. The source may
-// restrict input.
+// AddUsage adds to the usage of workspaces, and returns how much that is now. The source is SQL
+// that joins the rows, which it names input: it may leave some out.
 func AddUsage(ctx context.Context, tx bun.Tx, source string, rows ...Usage) (used []Usage, err error) {
 	if len(rows) == 0 {
 		return nil, nil

@@ -73,7 +73,7 @@ type Store struct {
 	Resolver *resolve.Resolver
 	// Candidate returns the code of a URL in a workspace for one salt.
 	Candidate func(canonical, workspaceID string, salt int) string
-	// samples reads the headers of visits to try.
+	// samples returns the reader of the headers of sample visits.
 	samples func() *visitor.Reader
 }
 

@@ -50,8 +50,8 @@ func (s *Store) lane(workspaceID string) string {
 	return fmt.Sprint("lane ", crc32.ChecksumIEEE([]byte(workspaceID))%s.lanes)
 }
 
-// firstError returns the error of a batch, or else that of a call. The latter is read only then: a
-// caller who leaves gets the former while the batch continues.
+// firstError returns the error of a batch, or else that of a call. It reads the latter only without
+// the former, which a canceled caller gets while the batch may still set that of the call.
 func firstError(err error, c *call) error {
 	if err != nil {
 		return err
@@ -80,7 +80,8 @@ func (c *call) size() (size int) {
 
 // createAll creates the links of calls in as few batches as the bounds permit: in shared ones, or in
 // batches of the workspace that all calls are of if they have left those. It sets the error of each
-// call: apart from shared batches, none fails because of another's input.
+// call. No call fails because of the input of another one: those that leave a batch of the workspace
+// run alone, and create runs those that leave a shared one.
 func (s *Store) createAll(ctx context.Context, calls []*call) (struct{}, error) {
 	isShared := !calls[0].hasLeft
 	if isShared {

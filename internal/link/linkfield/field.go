@@ -10,8 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
-// Field is a field of links: how it is read, set and compared. Whoever handles all fields loops over
-// Fields.
+// Field is a field of links: how it is read, set and compared. Code that handles all fields loops
+// over Fields.
 type Field struct {
 	// Name is that of the API.
 	Name string
