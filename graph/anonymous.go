@@ -25,7 +25,7 @@ func (r *mutationResolver) ClaimLinks(ctx context.Context, in gen.ClaimLinksInpu
 	payload := &gen.ClaimLinksPayload{}
 	var links []*link.Link
 	for _, c := range claims {
-		found, _ := userErrors(c.Err) // Claim returns other errors for the whole call
+		found, _ := userErrors(c.Err, "") // Claim returns other errors for the whole call
 		payload.Results = append(payload.Results, &gen.ClaimLinkResult{Status: c.Status, Link: c.Link, Errors: found})
 		if c.Link != nil {
 			links = append(links, c.Link)

@@ -106,15 +106,24 @@ func (r *mutationResolver) ExportClicks(
 	if err != nil {
 		return nil, err
 	}
-	of := clickstore.Subject{}
+	format := optional.Or(in.Format, stats.CSV)
+	var bothErr error
+	if in.FolderID != nil && in.LinkID != nil {
+		bothErr = errs.New(errs.InvalidInput, "Name a folder or a link, not both.").At("folderId")
+	}
+	of := clickstore.Subject{LinkID: optional.Value(in.LinkID)}
+	if of.Links, err = r.LinkList.Selected(m, nil, in.FolderID); err != nil {
+		return nil, err
+	}
+	s, err := r.Stats.Stats(ctx, m, of, in.Range, "", filterOf(in.Filter))
+	err = errs.All(bothErr, err, stats.CheckBOM(format, optional.Value(in.Bom)))
+	if err != nil {
+		return nil, err
+	}
 	if in.LinkID != nil {
 		if err := r.isLinkOf(ctx, m, *in.LinkID); err != nil {
 			return nil, err
 		}
-		of.LinkID = *in.LinkID
-	}
-	if in.FolderID != nil && in.LinkID != nil {
-		return nil, errs.New(errs.InvalidInput, "Name a folder or a link, not both.").At("folderId")
 	}
 	if in.FolderID != nil {
 		folders := r.Folders.Rows()
@@ -123,18 +132,10 @@ func (r *mutationResolver) ExportClicks(
 			return nil, errs.From(err).At("folderId")
 		}
 	}
-	if of.Links, err = r.LinkList.Selected(m, nil, in.FolderID); err != nil {
-		return nil, err
-	}
-	s, err := r.Stats.Stats(ctx, m, of, in.Range, "", filterOf(in.Filter))
-	if err != nil {
-		return nil, err
-	}
 	actor, err := account.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	url, until, err := r.Exports.SignExport(s, in.FolderID, optional.Or(in.Format, stats.CSV), optional.Value(in.Bom),
-		actor.SessionID)
+	url, until, err := r.Exports.SignExport(s, in.FolderID, format, optional.Value(in.Bom), actor.SessionID)
 	return &gen.ExportClicksPayload{URL: &url, ExpiresAt: &until}, err
 }

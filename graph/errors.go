@@ -2,30 +2,65 @@ package graph
 
 import (
 	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 )
 
-// userErrors returns an error that the client can fix as the errors of a payload, and any other
-// error as it is.
-func userErrors(err error) ([]*gen.UserError, error) {
+// userErrors returns errors that the client can fix as the errors of a payload, in the order of the
+// fields of the type of the input, and any other error as it is.
+func userErrors(err error, input string) ([]*gen.UserError, error) {
+	found := []*gen.UserError{}
 	if err == nil {
-		return []*gen.UserError{}, nil
+		return found, nil
 	}
-	e := errs.From(err)
-	if !e.Kind.IsUserError() {
+	first := errs.From(err)
+	if !first.Kind.IsUserError() {
 		return nil, err
 	}
-	return []*gen.UserError{{Message: e.Public(), Code: gen.ErrorCode(e.Kind.Code()), Field: e.Field}}, nil
+	for _, e := range first.Each() {
+		found = append(found, &gen.UserError{Message: e.Public(), Code: gen.ErrorCode(e.Kind.Code()), Field: e.Field})
+	}
+	slices.SortStableFunc(found, func(a, b *gen.UserError) int {
+		return slices.Compare(positionOf(input, a.Field), positionOf(input, b.Field))
+	})
+	return found, nil
 }
 
-// payloadOrErrors returns the payload of a mutation: the resolver's payload without user errors, or
+// schema is that of the API.
+var schema = gen.NewExecutableSchema(gen.Config{}).Schema()
+
+// positionOf returns the positions of the elements of a path below an input: indexes of lists, and
+// positions of fields in their types.
+func positionOf(input string, path []string) (at []int) {
+	for _, name := range path {
+		if i, err := strconv.Atoi(name); err == nil {
+			at = append(at, i)
+			continue
+		}
+		var fields ast.FieldList
+		if definition := schema.Types[input]; definition != nil {
+			fields = definition.Fields
+		}
+		i := slices.IndexFunc(fields, func(f *ast.FieldDefinition) bool { return f.Name == name })
+		if at = append(at, i); i < 0 {
+			return at
+		}
+		input = fields[i].Type.Name()
+	}
+	return at
+}
+
+// payloadOrErrors returns the payload of a mutation with an input: the resolver's payload without user errors, or
 // an empty one with them. Resolvers do not set the field Errors. Any other error is an error of the
 // request.
-func payloadOrErrors(payload any, err error) (any, error) {
+func payloadOrErrors(payload any, err error, input string) (any, error) {
 	failed := err != nil
-	found, err := userErrors(err)
+	found, err := userErrors(err, input)
 	if err != nil {
 		return nil, err
 	}

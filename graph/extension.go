@@ -29,10 +29,11 @@ func (e extension) InterceptOperation(ctx context.Context, next graphql.Operatio
 		inner := operation.ResolverMiddleware
 		operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
 			value, err := inner(ctx, resolve)
-			if graphql.GetFieldContext(ctx).Object != "Mutation" {
+			field := graphql.GetFieldContext(ctx)
+			if field.Object != "Mutation" {
 				return value, err
 			}
-			return payloadOrErrors(value, err)
+			return payloadOrErrors(value, err, field.Field.Definition.Arguments[0].Type.Name())
 		}
 	}
 	if actor, err := account.Current(ctx); err == nil && actor.Key != nil {

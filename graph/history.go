@@ -122,7 +122,9 @@ func (r *mutationResolver) RevertOperation(
 	ctx context.Context, in gen.RevertOperationInput,
 ) (*gen.RevertOperationPayload, error) {
 	var undo edit.Undo
-	results, _, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) (_ []link.Result, err error) {
+	results, _, err := forLinks(ctx, r, in.WorkspaceID, "", func(
+		m workspace.Membership,
+	) (_ []link.Result, err error) {
 		undo, err = r.Edit.RevertOperation(ctx, m, in.OperationID)
 		return undo.Results, err
 	}, func(i int, reverted link.Result, found []*gen.UserError) *gen.RevertLinkResult {

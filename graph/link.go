@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -40,10 +41,10 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 	results, err := r.Creation.CreateMany(ctx, m, creation.Batch{
 		Links: []*creation.Input{newLink(&in.NewLinkInput)}, IdempotencyKey: in.IdempotencyKey,
 	})
-	if err != nil {
+	if len(results) == 0 {
 		return nil, err
 	}
-	return r.created(results[0], in.URL), results[0].Err
+	return r.created(results[0], in.URL), errs.All(results[0].Err, err)
 }
 
 // created is the payload of the creation of a link to a URL.
@@ -60,7 +61,9 @@ func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksIn
 	for _, one := range in.Links {
 		links = append(links, newLink(one))
 	}
-	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, "NewLinkInput", func(
+		m workspace.Membership,
+	) ([]link.Result, error) {
 		return r.Creation.CreateMany(ctx, m, creation.Batch{
 			Links: links, OnError: optional.Or(in.OnError, link.SkipFailed), IdempotencyKey: in.IdempotencyKey,
 			OperationID: id.New(id.Operation),
@@ -85,9 +88,10 @@ func linkInput(in *gen.NewLinkInput) *creation.Input {
 }
 
 // forLinks changes links of a workspace that the caller is a member of, and returns the result of
-// each, and the id of the operation.
+// each, and the id of the operation. An error of the call has those of its links, whose input is of
+// the type.
 func forLinks[T any](
-	ctx context.Context, r *mutationResolver, workspaceID string,
+	ctx context.Context, r *mutationResolver, workspaceID, input string,
 	change func(workspace.Membership) ([]link.Result, error),
 	result func(i int, one link.Result, found []*gen.UserError) T,
 ) ([]T, *string, error) {
@@ -99,7 +103,10 @@ func forLinks[T any](
 	var links []*link.Link
 	results := make([]T, 0, len(changed))
 	for i, one := range changed {
-		found, _ := userErrors(one.Err) // change returns other errors for the whole call
+		found, _ := userErrors(one.Err, input) // change returns other errors for the whole call
+		if err != nil {
+			err = errs.All(err, errs.Under(one.Err, "links", strconv.Itoa(i)))
+		}
 		results = append(results, result(i, one, found))
 		if one.Link != nil {
 			links = append(links, one.Link)
@@ -115,7 +122,9 @@ func (r *mutationResolver) DeleteLink(ctx context.Context, in gen.DeleteLinkInpu
 }
 
 func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksInput) (*gen.DeleteLinksPayload, error) {
-	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, "", func(
+		m workspace.Membership,
+	) ([]link.Result, error) {
 		if err := (*resolver)(r).chargeStored(ctx, m, linklist.Keys{IDs: in.Ids}, linklist.Keys{}); err != nil {
 			return nil, err
 		}
@@ -147,7 +156,9 @@ func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksIn
 	for _, one := range in.Links {
 		changes = append(changes, updateOf(one))
 	}
-	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+	results, operationID, err := forLinks(ctx, r, in.WorkspaceID, "UpdateLinkInput", func(
+		m workspace.Membership,
+	) ([]link.Result, error) {
 		if err := r.chargeChanges(ctx, m, changes...); err != nil {
 			return nil, err
 		}

@@ -187,9 +187,9 @@ func (r *importRowResolver) Link(ctx context.Context, row *importer.Row) (*link.
 
 func (r *importRowResolver) Errors(_ context.Context, row *importer.Row) ([]*gen.UserError, error) {
 	if e := row.Failure(); e != nil {
-		return userErrors(e)
+		return userErrors(e, "")
 	}
-	return userErrors(nil)
+	return userErrors(nil, "")
 }
 
 func (r *importLossResolver) Value(_ context.Context, l *importsource.Loss) (*string, error) {

@@ -49,7 +49,7 @@ func (r *mutationResolver) UpsertLinks(ctx context.Context, in gen.UpsertLinksIn
 	upserted, err := r.Creation.UpsertMany(ctx, m, links, optional.Or(in.OnError, link.SkipFailed))
 	results, found := make([]*gen.UpsertLinkPayload, 0, len(upserted)), []*link.Link{}
 	for _, u := range upserted {
-		errors, _ := userErrors(u.Err) // UpsertMany returns other errors for the whole call
+		errors, _ := userErrors(u.Err, "NewLinkInput") // UpsertMany returns other errors for the whole call
 		results = append(results, &gen.UpsertLinkPayload{Link: u.Link, Outcome: optional.Of(u.Outcome), Errors: errors})
 		if u.Link != nil {
 			found = append(found, u.Link)

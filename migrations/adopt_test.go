@@ -27,6 +27,10 @@ const withSelections = `ALTER TABLE webhooks ADD COLUMN selection TEXT;
 const withDetails = `CREATE TABLE click_details (subject_id TEXT);
 	ALTER TABLE click_totals ADD COLUMN detailed_at TEXT;`
 
+// withOneError gives rows of imports one error.
+const withOneError = `ALTER TABLE import_rows DROP COLUMN errors; ALTER TABLE import_rows ADD COLUMN error_code TEXT;
+	ALTER TABLE import_rows ADD COLUMN error TEXT; ALTER TABLE import_rows ADD COLUMN error_field TEXT;`
+
 // withOldLeases gives leases their earlier columns, and one that a node has.
 const withOldLeases = `INSERT INTO leases (name, lease_holder, lease_until, due_at)
 		VALUES ('tidy', 'run_1', '2026-11-20', '2026-11-20');
@@ -44,10 +48,11 @@ var reverted = map[db.Kind]string{
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
 		ALTER TABLE tasks DROP COLUMN stored_rows;
 		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;` +
-		withArchivedAt("TEXT") + withoutOutages + withSelections + withDetails +
+		withArchivedAt("TEXT") + withoutOutages + withSelections + withDetails + withOneError +
 		strings.Replace(withOldLeases, "TIMESTAMPTZ", "TEXT", 1) + withLastStep,
-	db.Postgres: withArchivedAt("TIMESTAMPTZ") + withoutOutages + withSelections + withDetails + withOldLeases +
-		`ALTER TABLE leases ALTER holder SET NOT NULL, ALTER free_at SET NOT NULL; DROP FUNCTION forget_months;
+	db.Postgres: withArchivedAt("TIMESTAMPTZ") + withoutOutages + withSelections + withDetails + withOneError +
+		withOldLeases + `ALTER TABLE leases ALTER holder SET NOT NULL, ALTER free_at SET NOT NULL;
+		DROP FUNCTION forget_months;
 		CREATE FUNCTION forget_months(TEXT, TIMESTAMPTZ) RETURNS INTEGER LANGUAGE sql AS 'SELECT 1';
 		ALTER TABLE link_origins DROP COLUMN operation_id;
 		ALTER TABLE link_origins DROP COLUMN previous_hash;

@@ -16,42 +16,54 @@ func (s *Store) Mutate(c *linkfield.Change, l *Link) error {
 	if err := l.SetFields(c, s.now()); err != nil {
 		return err
 	}
-	if c.Routing.Set {
-		if err := l.ChangeRouting(c.Routing.To); err != nil {
-			return err
-		}
-	}
 	if c.Routing.Set || l.OriginalURL != before {
 		return s.RunTests(l)
 	}
 	return nil
 }
 
-// SetFields checks Seen, and validates and sets all fields of the change except the routing. Whether
-// the folder exists is not known here.
+// SetFields validates and sets all fields of the change, and checks what depends on the link, such as
+// Seen, if they are valid. Whether the folder exists is not known here.
 func (l *Link) SetFields(c *linkfield.Change, now time.Time) error {
+	before, newURL := l.ExpiresAt, c.URL.Set && c.URL.To != l.OriginalURL
+	if err := l.checkFields(c, newURL, now); err != nil {
+		return err
+	}
+	if c.ExpiresAt.Set && !linkfield.SameInstant(before, l.ExpiresAt) {
+		l.EndedAt = l.DeletedAt // RecordTransitions sets it again
+	}
 	if err := l.CheckSeen(c.Seen); err != nil {
 		return err
 	}
-	if c.URL.Set && c.URL.To != l.OriginalURL {
+	if newURL {
 		if err := l.changeDestination(c.URL.To, now); err != nil {
 			return err
 		}
 	}
+	l.Touch(now)
+	return nil
+}
+
+// checkFields validates the fields of a change, and sets those that depend on nothing else.
+func (l *Link) checkFields(c *linkfield.Change, newURL bool, now time.Time) error {
+	var checks []error
+	if newURL {
+		_, err := Canonical(c.URL.To)
+		checks = append(checks, err)
+	}
 	before := l.ExpiresAt
 	for _, f := range linkfield.Fields {
-		if err := f.Set(&l.Values, c); err != nil {
-			return err
-		}
+		checks = append(checks, f.Set(&l.Values, c))
 	}
-	if c.ExpiresAt.Set && !linkfield.SameInstant(before, l.ExpiresAt) {
-		if l.ExpiresAt != nil && !l.ExpiresAt.After(now) && !c.KeepsPast {
-			return errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
-		}
-		l.EndedAt = l.DeletedAt // RecordTransitions sets it again
+	if isNew := c.ExpiresAt.Set && !linkfield.SameInstant(before, l.ExpiresAt); isNew && l.ExpiresAt != nil &&
+		!l.ExpiresAt.After(now) && !c.KeepsPast {
+		checks = append(checks, errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt"))
 	}
-	l.Touch(now)
-	return linkfield.CheckPeriod(l.StartsAt, l.ExpiresAt)
+	checks = append(checks, linkfield.CheckPeriod(l.StartsAt, l.ExpiresAt))
+	if c.Routing.Set {
+		checks = append(checks, l.ChangeRouting(c.Routing.To))
+	}
+	return errs.All(checks...)
 }
 
 // changeDestination changes the URL, unless the code is computed from it or the operator has

@@ -103,16 +103,13 @@ func (l *Link) setNextChange() {
 }
 
 // AddPending adds a change to the pending ones of a link and writes it. patchOf returns its patch
-// of the link in the state at that instant. The caller has locked the link by Lock. It returns
-// QuotaExceeded, and the error of the first state that is not valid, or has a URL that is refused.
+// of the link in the state at that instant, and atErr is what is wrong with the instant. The caller
+// has locked the link by Lock. It returns QuotaExceeded, and the error of the first state that is not
+// valid, or has a URL that is refused.
 func (s *Store) AddPending(
-	ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, patchOf func(then Link) (linkfield.Change, error),
+	ctx context.Context, tx bun.Tx, l *Link, added *ScheduledChange, atErr error,
+	patchOf func(then Link) (linkfield.Change, error),
 ) error {
-	if len(l.pending) >= maxPending {
-		return errs.New(errs.QuotaExceeded, "At most %d changes of a link can be pending. Cancel one first.",
-			maxPending).
-			At("linkId")
-	}
 	earlier, _ := slices.BinarySearchFunc(l.pending, added.DueAt, func(c *ScheduledChange, at time.Time) int {
 		if c.isDue(at) {
 			return -1
@@ -124,7 +121,16 @@ func (s *Store) AddPending(
 		then.applyPatch(&pending.Patch, pending.DueAt)
 	}
 	var err error
-	if added.Patch, err = patchOf(then); err == nil && added.Patch.FolderID.Set {
+	added.Patch, err = patchOf(then)
+	if err = errs.All(atErr, errs.Under(err, "change")); err != nil {
+		return err
+	}
+	if len(l.pending) >= maxPending {
+		return errs.New(errs.QuotaExceeded, "At most %d changes of a link can be pending. Cancel one first.",
+			maxPending).
+			At("linkId")
+	}
+	if added.Patch.FolderID.Set {
 		err = l.In.CheckFolder(added.Patch.FolderID.To)
 	}
 	if err == nil && added.Patch.FolderID.To != nil {

@@ -36,7 +36,7 @@ func (s *Store) FillTemplates(ctx context.Context, m workspace.Membership, chang
 func (l *Link) ChangeRouting(c *routing.Change) error {
 	after, err := check.Apply(c, l.Routing)
 	if err != nil {
-		return errs.From(err).Under("routing")
+		return errs.Under(err, "routing")
 	}
 	if l.DisabledAt != nil && !reflect.DeepEqual(after.URLs(), l.Routing.URLs()) {
 		return ErrDisabledURLs()

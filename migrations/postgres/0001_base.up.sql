@@ -692,7 +692,7 @@ CREATE TABLE import_rows (
     host TEXT COLLATE "C" NOT NULL, hash BYTEA NOT NULL,  -- of the link that the row describes
     outcome TEXT COLLATE "C" NOT NULL, code TEXT COLLATE "C", canonical_hash BYTEA,  -- of its destination
     link_id TEXT COLLATE "C", losses TEXT COLLATE "C",  -- as JSON; null: none
-    error_code TEXT COLLATE "C", error TEXT COLLATE "C", error_field TEXT COLLATE "C", PRIMARY KEY (task_id, number)
+    errors TEXT COLLATE "C", PRIMARY KEY (task_id, number)
 );
 -- Values come first: SQLite, which has no statistics, would read all rows of a task rather than look up many values.
 CREATE INDEX import_rows_by_source ON import_rows (source_id, task_id);

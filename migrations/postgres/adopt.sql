@@ -137,3 +137,10 @@ SET LOCAL ROLE linkforge_system;
 UPDATE leases SET lease_holder = NULL, lease_until = NULL;
 UPDATE webhook_readers SET lease_until = NULL;
 RESET ROLE;
+
+-- A row has all its errors.
+ALTER TABLE import_rows ALTER COLUMN error TYPE TEXT COLLATE "C" USING CASE WHEN error_code IS NOT NULL THEN
+    json_build_array(json_build_object('code', error_code, 'message', error, 'field',
+        CASE WHEN error_field IS NULL THEN json_build_array() ELSE json_build_array(error_field) END))::TEXT END;
+ALTER TABLE import_rows RENAME COLUMN error TO errors;
+ALTER TABLE import_rows DROP COLUMN error_code, DROP COLUMN error_field;

@@ -401,7 +401,7 @@ CREATE TABLE import_rows (
     task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE, number INTEGER NOT NULL,
     workspace_id TEXT NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE, line INTEGER NOT NULL,
     source_id TEXT NOT NULL, source_url TEXT NOT NULL, host TEXT NOT NULL, hash BLOB NOT NULL, outcome TEXT NOT NULL,
-    code TEXT, canonical_hash BLOB, link_id TEXT, losses TEXT, error_code TEXT, error TEXT, error_field TEXT,
+    code TEXT, canonical_hash BLOB, link_id TEXT, losses TEXT, errors TEXT,
     PRIMARY KEY (task_id, number)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX import_rows_by_source ON import_rows (source_id, task_id);

@@ -81,3 +81,12 @@ ALTER TABLE new_leases RENAME TO leases;
 ALTER TABLE webhook_readers RENAME COLUMN claimed_until TO lease_until;
 ALTER TABLE webhook_readers ADD COLUMN lease_holder TEXT;
 UPDATE webhook_readers SET lease_until = NULL;
+
+-- A row has all its errors.
+ALTER TABLE import_rows ADD COLUMN errors TEXT;
+UPDATE import_rows SET errors = json_array(json_object('code', error_code, 'message', error,
+    'field', CASE WHEN error_field IS NULL THEN json_array() ELSE json_array(error_field) END))
+    WHERE error_code IS NOT NULL;
+ALTER TABLE import_rows DROP COLUMN error_code;
+ALTER TABLE import_rows DROP COLUMN error;
+ALTER TABLE import_rows DROP COLUMN error_field;

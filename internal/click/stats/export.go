@@ -73,14 +73,11 @@ type Exports struct {
 }
 
 // SignExport makes the URL, and returns when it expires. The session is the one of the account that
-// signs it, and empty for an API key. The caller has checked that the member may read the stats. It
-// returns InvalidInput for a byte order mark in another format than CSV.
+// signs it, and empty for an API key. The caller has checked that the member may read the stats, and
+// CheckBOM.
 func (e Exports) SignExport(
 	s *Stats, folderID *string, f Format, bom bool, sessionID string,
 ) (url string, until time.Time, err error) {
-	if bom && f != CSV {
-		return "", until, errs.New(errs.InvalidInput, "A byte order mark is for CSV only: omit bom.").At("bom")
-	}
 	until = e.Now().Add(exportLife).UTC().Truncate(time.Second)
 	token, err := e.Sign(exports, &ExportRequest{
 		Grant: secrets.Grant{WorkspaceID: s.Member.ID(), ActorID: s.Member.ActorID(), SessionID: sessionID,
@@ -89,6 +86,14 @@ func (e Exports) SignExport(
 		BOM: bom,
 	})
 	return e.PublicURL + "/export/clicks?token=" + token, until, err
+}
+
+// CheckBOM returns InvalidInput for a byte order mark in another format than CSV.
+func CheckBOM(f Format, bom bool) error {
+	if bom && f != CSV {
+		return errs.New(errs.InvalidInput, "A byte order mark is for CSV only: omit bom.").At("bom")
+	}
+	return nil
 }
 
 // OpenExport returns the download that a token permits. It returns NotFound for a token that was

@@ -92,29 +92,29 @@ func (s *Store) Stats(
 	if _, err := s.enter(ctx, m, of); err != nil {
 		return nil, err
 	}
-	f, err := checked(f)
-	if err != nil {
-		return nil, err
-	}
+	f, filterErr := checked(f)
 	if r == nil {
 		now := s.Now()
 		r = &clickstore.Range{From: now.Add(-defaultRange), To: now}
 	}
-	if !r.From.Before(r.To) {
-		return nil, errs.New(errs.InvalidInput, "The range must begin before it ends.").At("range")
-	}
-	if r.From.Before(clickstore.Never) {
-		return nil, errs.New(errs.InvalidInput, "The range must not begin before %s.",
+	var rangeErr, zoneErr error
+	switch {
+	case !r.From.Before(r.To):
+		rangeErr = errs.New(errs.InvalidInput, "The range must begin before it ends.").At("range")
+	case r.From.Before(clickstore.Never):
+		rangeErr = errs.New(errs.InvalidInput, "The range must not begin before %s.",
 			clickstore.Never.Format(time.DateOnly)).
 			At("range")
-	}
-	if r.To.Sub(r.From) > longestRange {
-		return nil, errs.New(errs.InvalidInput, "The range must not be longer than 10 years.").At("range")
+	case r.To.Sub(r.From) > longestRange:
+		rangeErr = errs.New(errs.InvalidInput, "The range must not be longer than 10 years.").At("range")
 	}
 	location := routing.LoadZone(cmp.Or(timezone, "UTC"))
 	if location == nil {
-		return nil, errs.New(errs.InvalidInput, "The time zone must be an IANA name, as in Europe/Berlin.").
+		zoneErr = errs.New(errs.InvalidInput, "The time zone must be an IANA name, as in Europe/Berlin.").
 			At("timezone")
+	}
+	if err := errs.All(rangeErr, zoneErr, filterErr); err != nil {
+		return nil, err
 	}
 	whole := clickstore.Range{From: r.From.UTC().Truncate(click.BucketLength),
 		To: r.To.UTC().Add(click.BucketLength - 1).
@@ -129,14 +129,13 @@ const maxFilterLength = 300
 // checked returns the filter with its texts as clicks have them. It returns InvalidInput.
 func checked(f clickstore.Filter) (clickstore.Filter, error) {
 	values := make(map[click.Dimension]string, len(f.Values))
+	var checks []error
 	for dimension, value := range f.Values {
 		text, err := validate.Opaque("A value", value, 0, maxFilterLength)
-		if err != nil {
-			return clickstore.Filter{}, errs.From(err).At("filter")
-		}
+		checks = append(checks, errs.At(err, "filter", (&click.Definition{Name: dimension}).FilterName()))
 		values[dimension] = text
 	}
-	return clickstore.Filter{Bots: f.Bots, Values: values}, nil
+	return clickstore.Filter{Bots: f.Bots, Values: values}, errs.All(checks...)
 }
 
 // Previous are the stats of the period before: it is as long, and ends where this one begins.

@@ -25,14 +25,14 @@ func (d *Dispatcher) Test(
 	if err != nil {
 		return nil, err
 	}
+	if err := errs.At(webhook.CheckType(t), "type"); err != nil {
+		return nil, err
+	}
 	w, err := d.Get(ctx, m, webhookID)
 	if err != nil {
 		return nil, err
 	}
 	if err := webhook.CheckReads(ctx, m, w); err != nil {
-		return nil, err
-	}
-	if err := webhook.CheckType(t, "type"); err != nil {
 		return nil, err
 	}
 	if w.Blocked {

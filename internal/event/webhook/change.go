@@ -205,27 +205,32 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, webhookID strin
 
 // check returns a change with canonical values. It returns InvalidInput, InvalidURL or UnsafeURL.
 func (s *Store) check(ctx context.Context, c Change) (_ Change, err error) {
+	var checks []error
 	if c.Name.Set {
-		if c.Name.To, err = validate.Line("The name", c.Name.To, 1, maxName); err != nil {
-			return c, errs.From(err).At("name")
-		}
+		c.Name.To, err = validate.Line("The name", c.Name.To, 1, maxName)
+		checks = append(checks, errs.At(err, "name"))
+	}
+	if c.URL.Set {
+		_, err = s.parseURL(c.URL.To)
+		checks = append(checks, err)
 	}
 	if c.Types.Set {
-		if c.Types.To, err = checkTypes(c.Types.To); err != nil {
-			return c, err
-		}
+		c.Types.To, err = checkTypes(c.Types.To)
+		checks = append(checks, errs.Under(err, "types"))
 	}
 	if c.Tags.Set {
-		if c.Tags.To, err = checkTags(c.Tags.To); err != nil {
-			return c, err
-		}
+		c.Tags.To, err = checkTags(c.Tags.To)
+		checks = append(checks, errs.Under(err, "tags"))
+	}
+	if c.Status.Set && c.Status.To == Disabled {
+		checks = append(checks, errs.New(errs.InvalidInput, "status must be ACTIVE or PAUSED.").At("status"))
 	}
 	if c.SkipBacklog && (!c.Status.Set || c.Status.To != Active) {
-		return c, errs.New(errs.InvalidInput, "skipBacklog requires the status ACTIVE. Set status to ACTIVE, or omit "+
-			"skipBacklog.").At("skipBacklog")
+		checks = append(checks, errs.New(errs.InvalidInput,
+			"skipBacklog requires the status ACTIVE. Set status to ACTIVE, or omit skipBacklog.").At("skipBacklog"))
 	}
-	if !c.URL.Set {
-		return c, nil
+	if err := errs.All(checks...); err != nil || !c.URL.Set {
+		return c, err
 	}
 	u, err := s.CheckURL(ctx, c.URL.To)
 	if err != nil {

@@ -153,39 +153,34 @@ func Types() []audit.Action {
 }
 
 func checkTypes(types []audit.Action) ([]audit.Action, error) {
-	for _, t := range types {
-		if err := CheckType(t, "types"); err != nil {
-			return nil, err
-		}
-	}
 	if len(types) == 0 {
-		return nil, errs.New(errs.InvalidInput, "types must have at least one type of events.").At("types")
+		return nil, errs.New(errs.InvalidInput, "types must have at least one type of events.")
+	}
+	_, err := errs.Map(types, func(t audit.Action) (audit.Action, error) { return t, CheckType(t) })
+	if err != nil {
+		return nil, err
 	}
 	sorted := slices.Sorted(slices.Values(types))
 	return slices.Compact(sorted), nil
 }
 
 // CheckType returns InvalidInput for a type that webhooks cannot receive.
-func CheckType(t audit.Action, field string) error {
+func CheckType(t audit.Action) error {
 	if slices.Contains(Types(), t) {
 		return nil
 	}
 	return errs.New(errs.InvalidInput, "%s is not sent to webhooks. Use a type of the event log, or LINK_CLICKED.",
-		validate.Quote(string(t))).At(field)
+		validate.Quote(string(t)))
 }
 
 func checkTags(tags []string) ([]string, error) {
-	all := []string{}
-	for _, tag := range tags {
-		name, err := validate.Line("A tag", tag, 1, maxTag)
-		if err != nil {
-			return nil, errs.From(err).At("tags")
-		}
-		all = append(all, name)
+	all, err := errs.Map(tags, func(tag string) (string, error) { return validate.Line("A tag", tag, 1, maxTag) })
+	if err != nil {
+		return nil, err
 	}
 	slices.Sort(all)
 	if all = slices.Compact(all); len(all) > maxTags {
-		return nil, errs.New(errs.InvalidInput, "tags must have at most %d tags.", maxTags).At("tags")
+		return nil, errs.New(errs.InvalidInput, "tags must have at most %d tags.", maxTags)
 	}
 	return all, nil
 }

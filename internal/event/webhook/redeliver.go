@@ -64,6 +64,7 @@ func (s *Store) Redeliver(
 }
 
 func (r Redelivery) check() error {
+	var checks []error
 	ways := 0
 	for _, given := range []bool{len(r.IDs) > 0, r.Failed, r.From != nil} {
 		if given {
@@ -71,15 +72,16 @@ func (r Redelivery) check() error {
 		}
 	}
 	if ways != 1 {
-		return errs.New(errs.InvalidInput, "Give exactly one of deliveryIds, failed and range.")
+		checks = append(checks, errs.New(errs.InvalidInput, "Give exactly one of deliveryIds, failed and range."))
 	}
 	if len(r.IDs) > maxIDs {
-		return errs.New(errs.InvalidInput, "deliveryIds must have from 1 to %d ids.", maxIDs).At("deliveryIds")
+		checks = append(checks,
+			errs.New(errs.InvalidInput, "deliveryIds must have from 1 to %d ids.", maxIDs).At("deliveryIds"))
 	}
 	if r.From != nil && !r.From.Before(*r.To) {
-		return errs.New(errs.InvalidInput, "range.to must be after range.from.").At("range")
+		checks = append(checks, errs.New(errs.InvalidInput, "range.to must be after range.from.").At("range"))
 	}
-	return nil
+	return errs.All(checks...)
 }
 
 // deliveriesOf returns deliveries of the events of the span that match the webhook; none for

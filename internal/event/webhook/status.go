@@ -19,8 +19,6 @@ func (s *Store) setStatus(ctx context.Context, tx bun.Tx, w *Webhook, c Change, 
 	switch {
 	case !c.Status.Set:
 		return nil
-	case c.Status.To == Disabled:
-		return errs.New(errs.InvalidInput, "status must be ACTIVE or PAUSED.").At("status")
 	case w.Blocked:
 		return errs.New(errs.UnsafeURL, "The operator of this service has disabled this webhook. "+
 			"Ask the operator to enable it.").At("status")

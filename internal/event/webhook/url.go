@@ -24,6 +24,19 @@ const (
 // new URLs, tests and attempts. The address is checked again when it is connected to. It returns
 // InvalidURL or UnsafeURL.
 func (s *Store) CheckURL(ctx context.Context, raw string) (urlnorm.URL, error) {
+	u, err := s.parseURL(raw)
+	if err != nil {
+		return u, err
+	}
+	if addr, err := netip.ParseAddr(u.Host()); err == nil && !s.allows(addr) {
+		return u, errNotPublic()
+	}
+	return u, errs.At(s.Destinations.Check(ctx, s.DB, u.String()), "url")
+}
+
+// parseURL returns the canonical form of a URL with the syntax of one that requests may be sent to.
+// It returns InvalidURL.
+func (s *Store) parseURL(raw string) (urlnorm.URL, error) {
 	u, err := urlnorm.Canonical(raw)
 	if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
 		return u, errs.New(errs.InvalidURL, "%s", refused.Reason).Because(err).At("url")
@@ -41,12 +54,6 @@ func (s *Store) CheckURL(ctx context.Context, raw string) (urlnorm.URL, error) {
 		return u, errs.New(errs.InvalidURL, "The URL must start with https://.").At("url")
 	case u.Port() != 443 && u.Port() < minPort:
 		return u, errs.New(errs.InvalidURL, "The port of url must be 443 or from %d to 65535.", minPort).At("url")
-	}
-	if addr, err := netip.ParseAddr(u.Host()); err == nil && !s.allows(addr) {
-		return u, errNotPublic()
-	}
-	if err := s.Destinations.Check(ctx, s.DB, u.String()); err != nil {
-		return u, errs.From(err).At("url")
 	}
 	return u, nil
 }

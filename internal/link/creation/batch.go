@@ -51,8 +51,9 @@ type batch struct {
 type item struct {
 	want proposal
 	call *call
-	// domain gets the code; nil means the workspace.
-	domain *domain.Domain
+	// domain gets the code; nil means the workspace. lacksDomain is why the domain cannot.
+	domain      *domain.Domain
+	lacksDomain error
 	// holder is the link that has the external id of the upsert, or nil, and versionBefore the
 	// version of the link that it changes.
 	holder        *link.Link
@@ -181,19 +182,17 @@ func (b *batch) validate(it *item) {
 	if it.isKnown() || it.want.draft != nil || it.final.Err != nil {
 		return
 	}
-	if it.call.member.IsPublishable() {
-		if field := it.want.in.otherField(); field != "" {
-			it.final.Err = errPublishable(field)
-			return
-		}
+	draft, err := it.want.newDraft(it.call.member, b.now)
+	codes, codeErr := it.customCodes(draft.Strategy)
+	if it.final.Err = errs.All(it.checkPublishable(), err, codeErr); it.final.Err == nil {
+		it.final.Err = it.lacksDomain
 	}
-	if it.want.draft, it.final.Err = it.want.newDraft(it.call.member, b.now); it.final.Err == nil {
-		it.want.draft.FolderID, it.final.Err = it.call.member.NewFolder(it.want.draft.FolderID)
+	if it.final.Err != nil {
+		return
 	}
-	if it.final.Err == nil {
-		it.want.draft.VersionOperation = optional.Of(it.call.operationID)
-		it.codes, it.final.Err = it.customCodes()
-	}
+	it.want.draft, it.codes = draft, codes
+	draft.VersionOperation = optional.Of(it.call.operationID)
+	draft.FolderID, it.final.Err = it.call.member.NewFolder(draft.FolderID)
 	if it.final.Err == nil && it.want.draft.Routing != nil {
 		if it.want.draft.Strategy.IsIdempotent() { // tests of routings see the first code to try
 			code, _ := b.nextCode(it)
@@ -292,8 +291,7 @@ func (c *call) resultsOf() []link.Result {
 	return results
 }
 
-// findDomains looks up the domains that get codes. An item whose domain has no codes of its own
-// gets its result.
+// findDomains looks up the domains that get codes.
 func (b *batch) findDomains(ctx context.Context) error {
 	var ids []string
 	for _, it := range b.items {
@@ -309,14 +307,17 @@ func (b *batch) findDomains(ctx context.Context) error {
 		if it.want.in.DomainID == nil || it.final.Err != nil || it.call.member.IsPublishable() {
 			continue // a publishable key may not name one
 		}
-		it.domain = found[*it.want.in.DomainID]
+		it.domain, it.lacksDomain = found[*it.want.in.DomainID], nil
 		switch {
 		case it.domain == nil:
-			it.final.Err = errs.New(errs.NotFound, "The workspace has no domain with this id.").At("domainId")
+			it.lacksDomain = errs.New(errs.NotFound, "The workspace has no domain with this id.").At("domainId")
 		case it.domain.CodeSpace != domain.Own:
-			it.final.Err = errs.New(errs.InvalidInput,
+			it.lacksDomain = errs.New(errs.InvalidInput,
 				"%s has no codes of its own: all codes of the workspace answer there. "+
 					"Omit domainId.", it.domain.Host).At("domainId")
+		}
+		if it.isKnown() { // nothing else of it is validated before it is locked
+			it.final.Err = it.lacksDomain
 		}
 	}
 	return nil

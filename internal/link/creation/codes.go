@@ -13,20 +13,23 @@ import (
 const randomAttempts = 5
 
 // customCodes returns the code that the caller chose; none for other strategies.
-func (it *item) customCodes() ([]string, error) {
-	strategy, custom := it.want.draft.Strategy, it.want.in.CustomCode
-	switch {
-	case it.domain != nil && strategy != link.Custom && strategy != link.Random:
-		return nil, errs.New(errs.InvalidInput, "The strategy of a domain's own codes is CUSTOM or RANDOM.").
+func (it *item) customCodes(strategy link.Strategy) ([]string, error) {
+	custom, isOwn := it.want.in.CustomCode, it.want.in.DomainID != nil
+	var ofDomain error
+	if isOwn && strategy != link.Custom && strategy != link.Random {
+		ofDomain = errs.New(errs.InvalidInput, "The strategy of a domain's own codes is CUSTOM or RANDOM.").
 			At("strategy")
+	}
+	switch {
 	case strategy != link.Custom && custom != nil:
-		return nil, errs.New(errs.InvalidInput, "customCode goes with the strategy CUSTOM only.").At("customCode")
+		return nil, errs.All(ofDomain,
+			errs.New(errs.InvalidInput, "customCode goes with the strategy CUSTOM only.").At("customCode"))
 	case strategy != link.Custom:
-		return nil, nil
+		return nil, ofDomain
 	case custom == nil:
 		return nil, errs.New(errs.InvalidInput, "The strategy CUSTOM needs a customCode.").At("customCode")
 	}
-	if it.domain != nil {
+	if isOwn {
 		code, err := shortcode.ValidateOwn(*custom)
 		if err != nil {
 			return nil, errs.New(errs.InvalidInput, "%s", err).At("customCode")

@@ -102,7 +102,8 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in Input) (l
 // same IdempotencyKey and the same links, by the same caller within 24 hours, returns the results
 // of the first. Calls with a presumed membership have neither a key nor a routing. The number of
 // statements does not depend on the number of links. An error means that nothing was created:
-// InvalidInput, IdempotencyConflict or Forbidden.
+// InvalidInput, IdempotencyConflict or Forbidden. With an invalid key, the results still have the
+// errors of the links.
 func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]link.Result, error) {
 	ctx, err := m.Enter(ctx, workspace.CreateLinks)
 	if err != nil {
@@ -121,13 +122,13 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	if m.IsPresumed() && (in.IdempotencyKey != nil || hasRouting) {
 		return nil, errors.New("creating links with a presumed membership")
 	}
-	key, err := s.newKey(m, in)
-	if err != nil {
-		return nil, err
-	}
+	key, keyErr := s.newKey(m, in)
 	c := &call{member: m, policy: in.OnError, key: key, operationID: in.OperationID}
 	if err := s.addLinks(ctx, c, creations, in.Links); err != nil {
 		return nil, err
+	}
+	if keyErr != nil {
+		return s.validated(c), keyErr
 	}
 	for {
 		if key != nil {
@@ -143,6 +144,16 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 			return nil, fmt.Errorf("creating links: %w", err)
 		}
 	}
+}
+
+// validated returns the results of links that are only validated.
+func (s *Store) validated(c *call) (results []link.Result) {
+	b := s.newBatch(c)
+	for _, it := range c.items {
+		b.validate(it)
+		results = append(results, link.Result{Err: it.final.Err})
+	}
+	return results
 }
 
 // addLinks adds links to a call. It fills in what their routings name, and hashes their passwords.

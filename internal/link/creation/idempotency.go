@@ -21,14 +21,12 @@ import (
 
 // savedResult is a Result under an idempotency key.
 type savedResult struct {
-	LinkID      string   `json:"link,omitempty"`
-	Created     bool     `json:"created,omitempty"`
-	Ignored     []string `json:"ignored,omitempty"`
-	Dropped     []string `json:"dropped,omitempty"`
-	OperationID string   `json:"operation,omitempty"`
-	Code        string   `json:"code,omitempty"`
-	Message     string   `json:"message,omitempty"`
-	Field       []string `json:"field,omitempty"`
+	LinkID      string     `json:"link,omitempty"`
+	Created     bool       `json:"created,omitempty"`
+	Ignored     []string   `json:"ignored,omitempty"`
+	Dropped     []string   `json:"dropped,omitempty"`
+	OperationID string     `json:"operation,omitempty"`
+	Errors      errs.Saved `json:"errors,omitempty"`
 }
 
 // newKey returns the batch's idempotency key without results, or nil. Calls with the same key must
@@ -91,9 +89,8 @@ func (s *Store) savedResults(
 	}
 	for _, r := range saved {
 		switch l := links[r.LinkID]; {
-		case r.Code != "":
-			err := errs.New(errs.Coded(r.Code), "%s", r.Message).At(r.Field...)
-			results = append(results, link.Result{Err: err})
+		case len(r.Errors) > 0:
+			results = append(results, link.Result{Err: r.Errors.Error()})
 		case l == nil:
 			results = append(results, link.Result{OperationID: r.OperationID, Err: link.ErrNotFound()})
 		default:
@@ -137,8 +134,7 @@ func (b *batch) saveResults(ctx context.Context, tx bun.Tx) error {
 func (it *item) savedResult() savedResult {
 	r := it.result()
 	if r.Err != nil {
-		e := errs.From(r.Err)
-		return savedResult{Code: e.Kind.Code(), Message: e.Public(), Field: e.Field}
+		return savedResult{Errors: errs.Save(r.Err)}
 	}
 	return savedResult{LinkID: r.Link.ID, Created: r.Created, Ignored: r.Ignored, Dropped: r.Dropped,
 		OperationID: r.OperationID}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linkfield"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/check"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
@@ -57,18 +58,9 @@ func (p *proposal) newDraft(m workspace.Membership, now time.Time) (*link.Link, 
 	l.RedirectStatus = m.Workspace().DefaultRedirectStatus
 	l.Tags = []string{}
 	l.Routing = m.Workspace().RoutingDefaults
-	if err := l.SetDestination(in.URL); err != nil {
-		return nil, err
-	}
 	fields := in.Fields
 	fields.KeepsPast = p.kind == imports
-	if err := l.SetFields(&fields, now); err != nil {
-		return nil, err
-	}
-	if !fields.Routing.Set {
-		return l, nil
-	}
-	return l, l.ChangeRouting(fields.Routing.To)
+	return l, errs.All(l.SetDestination(in.URL), l.SetFields(&fields, now))
 }
 
 // externalID returns the external id that the link gets; empty for none.

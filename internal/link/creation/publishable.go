@@ -34,18 +34,24 @@ func errPublishable(field string) error {
 		At(field)
 }
 
-// otherField returns the name in the API of a field that is given, other than the URL; empty if there
-// is none.
-func (in *Input) otherField() string {
-	switch names := in.Fields.Names(); {
-	case in.Strategy != nil:
-		return "strategy"
-	case in.CustomCode != nil:
-		return "customCode"
-	case in.DomainID != nil:
-		return "domainId"
-	case len(names) > 0:
-		return names[0]
+// checkPublishable returns InvalidInput for the fields besides the URL that the caller gives with a
+// publishable API key.
+func (it *item) checkPublishable() error {
+	if !it.call.member.IsPublishable() {
+		return nil
 	}
-	return ""
+	in := it.want.in
+	names := in.Fields.Names()
+	for name, isGiven := range map[string]bool{
+		"strategy": in.Strategy != nil, "customCode": in.CustomCode != nil, "domainId": in.DomainID != nil,
+	} {
+		if isGiven {
+			names = append(names, name)
+		}
+	}
+	var checks []error
+	for _, name := range names {
+		checks = append(checks, errPublishable(name))
+	}
+	return errs.All(checks...)
 }

@@ -139,11 +139,9 @@ func (b *batch) findUpserted(ctx context.Context) error {
 	var tagged []*link.Link
 	for _, it := range b.items {
 		it.restart()
-		if _, err := linkfield.CheckExternalID(it.want.in.externalID()); err != nil {
-			it.final.Err = errs.From(err).At("externalId")
-			continue
+		if _, err := linkfield.CheckExternalID(it.want.in.externalID()); err == nil { // else validate says why
+			externalIDs.add(it.call.member.ID(), it.want.in.externalID())
 		}
-		externalIDs.add(it.call.member.ID(), it.want.in.externalID())
 	}
 	var links []*link.Link
 	if err := lookUp(b, b.store.DB, &links, "TRUE", "external_id", "TEXT", externalIDs).Run(ctx); err != nil {
@@ -239,11 +237,20 @@ func (it *item) hasCode(l *link.Link) bool {
 func (b *batch) applyUpsert(it *item, l *link.Link) error {
 	u, externalID := it.want.in, it.want.in.externalID()
 	it.versionBefore = l.Version
-	hasID := optional.Equal(l.ExternalID, &externalID)
+	hasID, hasOther, before := optional.Equal(l.ExternalID, &externalID), l.ExternalID != nil, l.OriginalURL
+	hasCode := u.CustomCode == nil || it.hasCode(l)
+	_, urlErr := link.Canonical(u.URL)
+	var codeErr error
+	if !hasCode {
+		_, codeErr = it.customCodes(link.Custom)
+	}
+	if err := errs.All(urlErr, codeErr, l.SetFields(&u.Fields, b.now)); err != nil {
+		return err
+	}
 	switch {
 	case !hasID && it.try.facts.ofID != nil:
 		return ErrRetry
-	case !hasID && l.ExternalID != nil:
+	case !hasID && hasOther:
 		return errOfOther(it.want.draft.Strategy, withOtherID)
 	case u.Strategy != nil && *u.Strategy != l.Strategy:
 		return errOtherStrategy(l)
@@ -251,24 +258,20 @@ func (b *batch) applyUpsert(it *item, l *link.Link) error {
 		return errs.New(errs.Immutable,
 			"The code of the link with this externalId is not of this domain, which cannot change.").
 			At("domainId")
-	case u.CustomCode != nil && !it.hasCode(l):
+	case !hasCode:
 		return errs.New(errs.Immutable, "The link with this externalId has the code %s, which cannot change.",
 			l.ShownCode()).
 			At("customCode")
 	}
-	before := l.OriginalURL
 	if err := l.ChangeURL(u.URL, b.now); err != nil {
 		return err
 	}
-	if l.ExternalID = &externalID; l.DeletedAt != nil {
+	if l.DeletedAt != nil {
 		if err := l.UnmarkDeleted(b.now); err != nil {
 			return err
 		}
 	}
-	if err := b.store.Mutate(&u.Fields, l); err != nil {
-		return err
-	}
-	if l.OriginalURL != before && !u.Fields.Routing.Set {
+	if l.OriginalURL != before || u.Fields.Routing.Set {
 		return b.store.RunTests(l)
 	}
 	return nil

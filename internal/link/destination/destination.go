@@ -14,7 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
-	"github.com/linkforge/linkforge/internal/route/check"
 	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
@@ -44,12 +43,8 @@ func (c *Checker) Check(ctx context.Context, conn bun.IDB, url string) error {
 	return err
 }
 
-// CheckFallback validates a URL with placeholders that receives visitors without a destination. It
-// returns InvalidURL or UnsafeURL.
+// CheckFallback is Check for a URL that check.Fallback accepts.
 func (c *Checker) CheckFallback(ctx context.Context, conn bun.IDB, url string) error {
-	if err := check.Fallback(url); err != nil {
-		return err
-	}
 	return c.Check(ctx, conn, routing.WithoutPlaceholders(url))
 }
 

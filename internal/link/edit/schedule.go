@@ -41,18 +41,12 @@ func (s *Schedules) Add(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkLead(at); err != nil {
-		return nil, err
-	}
 	if err := s.PrepareRoutings(ctx, m, []link.Routed{{Change: c.Routing.To, LinkID: linkID}}); err != nil {
 		return nil, errs.From(err).Under("change")
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		links, err := s.Lock(ctx, tx, m, []string{linkID})
 		if err != nil {
-			return err
-		}
-		if err := s.checkLead(at); err != nil { // the lock may have taken long
 			return err
 		}
 		l := links[linkID]
@@ -64,7 +58,8 @@ func (s *Schedules) Add(
 			ActorID:   m.ActorID(),
 			CreatedAt: s.now(),
 		}
-		return s.AddPending(ctx, tx, l, added, func(then link.Link) (linkfield.Change, error) {
+		// The instant is checked now, because the lock may have taken long.
+		return s.AddPending(ctx, tx, l, added, s.checkLead(at), func(then link.Link) (linkfield.Change, error) {
 			return patchOf(c, then, s.now())
 		})
 	})
@@ -90,19 +85,19 @@ func patchOf(c linkfield.Change, then link.Link, now time.Time) (linkfield.Chang
 	if len(c.Names()) == 0 {
 		return c, errs.New(errs.InvalidInput, "The change must set at least one field.")
 	}
-	if err := then.SetFields(&c, now); err != nil {
+	checks := []error{then.SetFields(&c, now)}
+	for _, f := range linkfield.Fields {
+		if *f.IsSet(&c) && !f.IsPlanned {
+			checks = append(checks, errs.New(errs.InvalidInput, "%s cannot be scheduled.", f.Name).At(f.Name))
+		}
+	}
+	if err := errs.All(checks...); err != nil {
 		return c, err
 	}
 	if c.Routing.Set {
-		if err := then.ChangeRouting(c.Routing.To); err != nil {
-			return c, err
-		}
 		c.Routing.To = c.Routing.To.Complete(then.Routing)
 	}
 	for _, f := range linkfield.Fields {
-		if *f.IsSet(&c) && !f.IsPlanned {
-			return c, errs.New(errs.InvalidInput, "%s cannot be scheduled.", f.Name).At(f.Name)
-		}
 		f.Normalize(&c, &then.Values)
 	}
 	return c, nil

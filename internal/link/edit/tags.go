@@ -94,20 +94,18 @@ func (s *Store) finishReplacing(
 // checkReplacement returns the tags to replace, sorted and without the new one, and the new one. It
 // returns InvalidInput.
 func checkReplacement(from []string, to *string) ([]string, *string, error) {
-	if n := len(from); n < 1 || n > linkfield.MaxTags {
-		return nil, nil, errs.New(errs.InvalidInput, "from must have 1 to %d tags; it has %d.", linkfield.MaxTags, n).
-			At("from")
+	n := len(from)
+	from, fromErr := linkfield.CheckTags(from)
+	if n < 1 || n > linkfield.MaxTags {
+		fromErr = errs.New(errs.InvalidInput, "from must have 1 to %d tags; it has %d.", linkfield.MaxTags, n)
 	}
-	from, err := linkfield.CheckTags(from)
-	if err != nil {
-		return nil, nil, errs.From(err).At("from")
+	var tags []string
+	var toErr error
+	if to != nil {
+		tags, toErr = linkfield.CheckTags([]string{*to})
 	}
-	if to == nil {
-		return from, nil, nil
-	}
-	tags, err := linkfield.CheckTags([]string{*to})
-	if err != nil {
-		return nil, nil, errs.From(err).At("to")
+	if err := errs.All(errs.Under(fromErr, "from"), errs.At(toErr, "to")); err != nil || to == nil {
+		return from, nil, err
 	}
 	return slices.DeleteFunc(from, func(tag string) bool { return tag == tags[0] }), &tags[0], nil
 }

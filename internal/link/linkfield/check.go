@@ -28,10 +28,7 @@ const maxExternalID = 255
 func line(field string, maxLength int) func(*string) (*string, error) {
 	return func(text *string) (*string, error) {
 		line, err := validate.Line("The "+field, optional.Value(text), 0, maxLength)
-		if err != nil {
-			return nil, errs.From(err).At(field)
-		}
-		return optional.Of(line), nil
+		return optional.Of(line), err
 	}
 }
 
@@ -41,26 +38,18 @@ func CheckTitle(title *string) (*string, error) { return line("title", maxTitle)
 
 func CheckNote(note *string) (*string, error) {
 	lines, err := validate.Lines("The note", optional.Value(note), 0, MaxNote)
-	if err != nil {
-		return nil, errs.From(err).At("note")
-	}
-	return optional.Of(lines), nil
+	return optional.Of(lines), err
 }
 
 // CheckTags validates tags, sorts them and removes duplicates. It never returns nil. It returns
-// InvalidInput.
+// InvalidInput, with the indexes of tags.
 func CheckTags(tags []string) ([]string, error) {
-	checked := make([]string, 0, len(tags))
-	for _, tag := range tags {
-		tag, err := validate.Line("A tag", tag, 1, maxTag)
-		if err != nil {
-			return nil, errs.From(err).At("tags")
-		}
-		checked = append(checked, tag)
+	checked, err := errs.Map(tags, func(tag string) (string, error) { return validate.Line("A tag", tag, 1, maxTag) })
+	if err != nil {
+		return nil, err
 	}
 	if checked = sorted(checked); len(checked) > MaxTags {
-		return nil, errs.New(errs.InvalidInput, "A link can have %d tags; these are %d.", MaxTags, len(checked)).
-			At("tags")
+		return nil, errs.New(errs.InvalidInput, "A link can have %d tags; these are %d.", MaxTags, len(checked))
 	}
 	return checked, nil
 }
@@ -86,10 +75,7 @@ func checkExternalID(externalID *string) (*string, error) {
 		return nil, nil
 	}
 	normal, err := CheckExternalID(*externalID)
-	if err != nil {
-		return nil, errs.From(err).At("externalId")
-	}
-	return &normal, nil
+	return &normal, err
 }
 
 // CheckExternalID checks a caller's own id and returns its validate.Normal form, whose bytes are
@@ -112,13 +98,13 @@ func CheckRedirectStatus(status int) (int, error) {
 	case 301, 302, 307, 308:
 		return status, nil
 	}
-	return 0, errs.New(errs.InvalidInput, "redirectStatus must be 301, 302, 307 or 308.").At("redirectStatus")
+	return 0, errs.New(errs.InvalidInput, "redirectStatus must be 301, 302, 307 or 308.")
 }
 
 // CheckMaxClicks checks a limit of redirects; nil means no limit. It returns InvalidInput.
 func CheckMaxClicks(n *int64) (*int64, error) {
 	if n != nil && *n < 1 {
-		return nil, errs.New(errs.InvalidInput, "maxClicks must be at least 1.").At("maxClicks")
+		return nil, errs.New(errs.InvalidInput, "maxClicks must be at least 1.")
 	}
 	return n, nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -49,7 +50,7 @@ func field[T, V any](
 		if err == nil {
 			*value(v) = checked
 		}
-		return err
+		return errs.Under(err, name)
 	}
 	return f
 }

@@ -35,25 +35,22 @@ var pairKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,50}$`)
 func NewMetadata(pairs []*Pair) (Metadata, error) {
 	if len(pairs) > MaxPairs {
 		return "", errs.New(errs.InvalidInput, "A link can have %d pairs of metadata; these are %d.", MaxPairs,
-			len(pairs)).
-			At("metadata")
+			len(pairs))
 	}
-	sorted := slices.SortedFunc(slices.Values(pairs), func(a, b *Pair) int { return cmp.Compare(a.Key, b.Key) })
-	for i, p := range sorted {
-		p, err := CheckPair(p)
-		if err != nil {
-			return "", errs.From(err).At("metadata")
+	known := map[string]bool{}
+	sorted, err := errs.Map(pairs, func(p *Pair) (*Pair, error) {
+		checked, err := CheckPair(p)
+		if known[p.Key] && err == nil {
+			err = errs.New(errs.InvalidInput, "The key %s occurs twice in the metadata. Keys must be distinct.", p.Key).
+				At("key")
 		}
-		sorted[i] = p
-		if i > 0 && sorted[i-1].Key == p.Key {
-			return "", errs.New(errs.InvalidInput, "The key %s occurs twice in the metadata. Keys must be distinct.",
-				p.Key).
-				At("metadata")
-		}
+		known[p.Key] = true
+		return checked, err
+	})
+	if len(sorted) == 0 || err != nil {
+		return "", err
 	}
-	if len(sorted) == 0 {
-		return "", nil
-	}
+	slices.SortFunc(sorted, func(a, b *Pair) int { return cmp.Compare(a.Key, b.Key) })
 	text, err := json.Marshal(sorted)
 	return Metadata(text), err
 }
@@ -62,18 +59,18 @@ func NewMetadata(pairs []*Pair) (Metadata, error) {
 // InvalidInput.
 func CheckPair(p *Pair) (*Pair, error) {
 	p = &Pair{Key: p.Key, Value: validate.Normal(p.Value)}
+	var key, value error
 	if !pairKey.MatchString(p.Key) {
-		return nil, errs.New(errs.InvalidInput,
-			"A key of metadata must have 1 to 50 of the characters A-Z, a-z, 0-9, _, . and -.")
+		key = errs.New(errs.InvalidInput,
+			"A key of metadata must have 1 to 50 of the characters A-Z, a-z, 0-9, _, . and -.").At("key")
 	}
-	if !utf8.ValidString(p.Value) || strings.ContainsRune(p.Value, 0) {
-		return nil, errs.New(errs.InvalidInput, "The value of %s must be text.", p.Key)
+	if n := utf8.RuneCountInString(p.Value); !utf8.ValidString(p.Value) || strings.ContainsRune(p.Value, 0) {
+		value = errs.New(errs.InvalidInput, "The value of %s must be text.", p.Key).At("value")
+	} else if n > MaxPairValue {
+		value = errs.New(errs.InvalidInput, "The value of %s must have at most %d characters; it has %d.", p.Key,
+			MaxPairValue, n).At("value")
 	}
-	if n := utf8.RuneCountInString(p.Value); n > MaxPairValue {
-		return nil, errs.New(errs.InvalidInput, "The value of %s must have at most %d characters; it has %d.", p.Key,
-			MaxPairValue, n)
-	}
-	return p, nil
+	return p, errs.All(key, value)
 }
 
 // Pairs returns the pairs in the order of their keys.

@@ -70,8 +70,9 @@ type Settings struct {
 // Create creates an export of sections; none means all that the member may read, except Clicks and
 // Audit. It returns InvalidInput, QuotaExceeded or Forbidden.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings) (*task.Task, error) {
+	var rangeErr, sectionsErr error
 	if in.Clicks != (clickstore.Range{}) && !in.Clicks.From.Before(in.Clicks.To) {
-		return nil, errs.New(errs.InvalidInput, "The range must begin before it ends.").At("clickRange")
+		rangeErr = errs.New(errs.InvalidInput, "The range must begin before it ends.").At("clickRange")
 	}
 	var chosen []Section
 	for _, one := range sections {
@@ -88,7 +89,10 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings)
 		chosen = append(chosen, one.is)
 	}
 	if len(chosen) == 0 {
-		return nil, errs.New(errs.InvalidInput, "Choose at least one section.").At("sections")
+		sectionsErr = errs.New(errs.InvalidInput, "Choose at least one section.").At("sections")
+	}
+	if err := errs.All(sectionsErr, rangeErr); err != nil {
+		return nil, err
 	}
 	in.Sections = chosen
 	return s.Tasks.Create(ctx, m, task.New{Kind: task.WorkspaceExport, Status: task.Queued, Input: in, KeepsFile: true})

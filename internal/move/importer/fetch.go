@@ -62,22 +62,27 @@ type API struct {
 // InvalidInput.
 func (in *Settings) checkAPI() error {
 	a := in.API
+	var checks []error
+	refuse := func(field, format string, args ...any) {
+		checks = append(checks, errs.New(errs.InvalidInput, format, args...).At("api", field))
+	}
 	if a.BaseURL != "" {
 		u, err := urlnorm.Canonical(a.BaseURL)
 		if err != nil || strings.ContainsAny(a.BaseURL, "?#@") {
-			return errs.New(errs.InvalidInput, "baseUrl is the URL of a server, as in https://go.example.com.").
-				At("api", "baseUrl")
+			refuse("baseUrl", "baseUrl is the URL of a server, as in https://go.example.com.")
+		} else {
+			a.BaseURL, in.Label = u.String(), cmp.Or(in.Label, u.Host())
 		}
-		a.BaseURL, in.Label = u.String(), cmp.Or(in.Label, u.Host())
 	}
 	isSpecial := func(c rune) bool { return c <= ' ' || c > '~' }
 	if len(a.Token) > maxToken || strings.ContainsFunc(a.Token, isSpecial) {
-		return errs.New(errs.InvalidInput, "token has up to %d letters, digits and other characters of ASCII.",
-			maxToken).At("api", "token")
+		refuse("token", "token has up to %d letters, digits and other characters of ASCII.", maxToken)
 	}
 	if strings.ContainsFunc(a.Account, isSpecial) {
-		return errs.New(errs.InvalidInput, "account has letters, digits and other characters of ASCII.").
-			At("api", "account")
+		refuse("account", "account has letters, digits and other characters of ASCII.")
+	}
+	if len(checks) > 0 {
+		return errs.All(checks...)
 	}
 	source := in.source(time.Time{})
 	source.Token = a.Token

@@ -277,7 +277,7 @@ func (b *bundle) wantOutcomes(t *testing.T, of *task.Task, want []expectedRow) {
 	}
 	counted := int64(0)
 	for _, row := range b.rows(t, of) {
-		said := fmt.Sprint(row.Line, " ", row.SourceID, " ", row.Outcome, " ", optional.Value(row.ErrorCode))
+		said := fmt.Sprint(row.Line, " ", row.SourceID, " ", row.Outcome, " ", codeOf(row))
 		for _, loss := range must.Value(row.LossesOf())(t) {
 			said += "; " + loss.Field + " " + string(loss.Reason)
 		}

@@ -106,12 +106,11 @@ type Host struct {
 // returns NotFound, InvalidInput, QuotaExceeded or Forbidden, also for an API on a server that
 // cannot seal its token.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, in Settings) (*task.Task, error) {
+	var apiErr error
 	if in.API != nil {
-		if err := in.checkAPI(); err != nil {
-			return nil, err
-		}
+		apiErr = in.checkAPI()
 	}
-	in, err := s.check(ctx, m, in)
+	in, err := s.check(ctx, m, in, apiErr)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +149,7 @@ func (s *Store) Apply(ctx context.Context, m workspace.Membership, taskID string
 		return nil, errs.New(errs.Expired, "The file of the dry run is no longer kept. Create another import.").
 			At("taskId")
 	}
-	if in, err = s.check(ctx, m, in); err != nil { // its folder or domain may have been deleted
+	if in, err = s.check(ctx, m, in, nil); err != nil { // its folder or domain may have been deleted
 		return nil, err
 	}
 	in.DryRun, in.FileOf = false, dry.ID
@@ -189,15 +188,18 @@ func SettingsOf(t *task.Task) (in Settings, err error) {
 	return in, nil
 }
 
-// check returns the settings with canonical values. It returns NotFound, InvalidInput or Forbidden.
-func (s *Store) check(ctx context.Context, m workspace.Membership, in Settings) (_ Settings, err error) {
+// check returns the settings with canonical values. It returns NotFound, InvalidInput, with the error
+// of the API, or Forbidden.
+func (s *Store) check(ctx context.Context, m workspace.Membership, in Settings, apiErr error) (_ Settings, err error) {
 	if ctx, err = m.Enter(ctx, workspace.WriteLinks); err != nil {
 		return in, err
 	}
-	if in.Label, err = validate.Line("The label", in.Label, 0, maxLabel); err != nil {
-		return in, errs.From(err).At("label")
-	}
-	if in.Tags, err = linkfield.CheckTags(in.Tags); err != nil {
+	var labelErr, tagsErr, hostsErr error
+	in.Label, labelErr = validate.Line("The label", in.Label, 0, maxLabel)
+	in.Hosts, hostsErr = checkHosts(in.Hosts)
+	in.Tags, tagsErr = linkfield.CheckTags(in.Tags)
+	err = errs.All(apiErr, errs.At(labelErr, "label"), errs.Under(hostsErr, "hosts"), errs.Under(tagsErr, "tags"))
+	if err != nil {
 		return in, err
 	}
 	if in.FolderID, err = m.NewFolder(in.FolderID); err != nil {
@@ -208,32 +210,39 @@ func (s *Store) check(ctx context.Context, m workspace.Membership, in Settings) 
 			return in, errs.From(err).At("folderId")
 		}
 	}
-	return in, s.checkHosts(ctx, m, in.Hosts)
+	return in, s.checkDomains(ctx, m, in.Hosts)
 }
 
-func (s *Store) checkHosts(ctx context.Context, m workspace.Membership, hosts []Host) error {
+// checkHosts returns the hosts in canonical form. It returns InvalidInput.
+func checkHosts(hosts []Host) ([]Host, error) {
 	if len(hosts) > maxHosts {
-		return errs.New(errs.InvalidInput, "hosts has %d hosts, at most %d are allowed.", len(hosts), maxHosts).
-			At("hosts")
+		return nil, errs.New(errs.InvalidInput, "hosts has %d hosts, at most %d are allowed.", len(hosts), maxHosts)
 	}
+	known := map[string]bool{}
+	return errs.Map(hosts, func(h Host) (_ Host, err error) {
+		h.Host, err = domain.CanonicalHost(h.Host)
+		if err == nil && known[h.Host] {
+			err = errs.New(errs.InvalidInput, "hosts has %s twice.", h.Host).At("host")
+		}
+		known[h.Host] = true
+		return h, err
+	})
+}
+
+// checkDomains returns NotFound for domains of hosts that the workspace does not have.
+func (s *Store) checkDomains(ctx context.Context, m workspace.Membership, hosts []Host) error {
 	domains, err := s.domainsOf(ctx, m)
 	if err != nil {
 		return err
 	}
-	for i := range hosts {
-		h := &hosts[i]
-		if h.Host, err = domain.CanonicalHost(h.Host); err != nil {
-			return errs.From(err).At("hosts")
-		}
-		if slices.ContainsFunc(hosts[:i], func(other Host) bool { return other.Host == h.Host }) {
-			return errs.New(errs.InvalidInput, "hosts has %s twice.", h.Host).At("hosts")
-		}
+	_, err = errs.Map(hosts, func(h Host) (_ any, err error) {
 		isOfID := func(d *domain.Domain) bool { return h.DomainID != nil && d.ID == *h.DomainID }
 		if h.DomainID != nil && !slices.ContainsFunc(domains, isOfID) {
-			return errs.New(errs.NotFound, "The workspace has no domain with the id %s.", *h.DomainID).At("hosts")
+			err = errs.New(errs.NotFound, "The workspace has no domain with the id %s.", *h.DomainID).At("domainId")
 		}
-	}
-	return nil
+		return nil, err
+	})
+	return errs.Under(err, "hosts")
 }
 
 // domainsOf returns the domains of a workspace.

@@ -48,7 +48,7 @@ func (b *bundle) csv(t *testing.T, in importer.Settings, lines ...string) (*task
 // said describes rows: outcome, code, error.
 func said(rows []*importer.Row) (all []string) {
 	for _, row := range rows {
-		said := fmt.Sprint(row.Outcome, " ", optional.Value(row.Code), " ", optional.Value(row.ErrorCode))
+		said := fmt.Sprint(row.Outcome, " ", optional.Value(row.Code), " ", codeOf(row))
 		all = append(all, strings.TrimSpace(said))
 	}
 	return all
@@ -474,7 +474,7 @@ func TestImport_DryRunCountsItsEarlierRows(t *testing.T) {
 // withoutGenerated are the outcomes and errors of rows.
 func withoutGenerated(rows []*importer.Row) (all []string) {
 	for _, row := range rows {
-		all = append(all, fmt.Sprint(row.Line, " ", row.Outcome, " ", optional.Value(row.ErrorCode)))
+		all = append(all, fmt.Sprint(row.Line, " ", row.Outcome, " ", codeOf(row)))
 	}
 	return all
 }
@@ -551,4 +551,12 @@ func TestImport_KeepsTheFirstFailedRows(t *testing.T) {
 			}
 		}
 	})
+}
+
+// codeOf returns the code of the first error of a row; empty for none.
+func codeOf(row *importer.Row) string {
+	if err := row.Failure(); err != nil {
+		return errs.From(err).Kind.Code()
+	}
+	return ""
 }

@@ -20,27 +20,34 @@ func (b *step) locate(it *item) {
 	if from.Skipped || from.Err != nil {
 		return
 	}
-	if it.domain, from.Err = b.target(from.Host); from.Err != nil {
-		return
-	}
+	var lacksDomain *errs.Error
+	it.domain, lacksDomain = b.target(from.Host)
 	it.reportCase(b)
 	scratch := &link.Link{In: b.Member}
-	if err := scratch.SetDestination(from.URL); err != nil {
-		from.Err = errs.From(err)
-		return
-	}
+	err := scratch.SetDestination(from.URL)
 	it.row.CanonicalHash = scratch.CanonicalHash
-	if it.code = from.Code; it.code == "" {
-		return
+	if it.code = from.Code; it.code != "" && lacksDomain == nil {
+		err = errs.All(err, it.chooseCode(b))
 	}
+	if err != nil { // the creation checks the other fields of other rows
+		fields := from.Change
+		fields.KeepsPast = true
+		fields.DropNulls()
+		from.Err = errs.From(errs.All(err, scratch.SetFields(&fields, b.Store.now())))
+	} else if lacksDomain != nil {
+		from.Err = lacksDomain
+	}
+}
+
+// chooseCode sets the code of the item, or one like it that is valid if the import renames. It
+// returns InvalidInput or CodeReserved.
+func (it *item) chooseCode(b *step) error {
 	err := it.setCode(b, it.code)
 	if err != nil && b.in.OnConflict == Rename {
 		it.isRenamed = true
 		err = it.setCode(b, it.plainCode())
 	}
-	if err != nil {
-		from.Err = err
-	}
+	return err
 }
 
 // target returns the domain with codes of its own that the links of a host go to; nil means the
@@ -80,7 +87,7 @@ func (it *item) reportCase(b *step) {
 }
 
 // setCode sets the code of the item and its identity. It returns InvalidInput or CodeReserved.
-func (it *item) setCode(b *step, code string) *errs.Error {
+func (it *item) setCode(b *step, code string) error {
 	scratch := &link.Link{In: b.Member, Strategy: link.Custom, Code: code}
 	if it.domain != nil {
 		valid, err := shortcode.ValidateOwn(code)

@@ -47,7 +47,7 @@ func (b *bundle) dryAndReal(t *testing.T, in importer.Settings, file string) []*
 // outcomes describes rows without generated codes.
 func outcomes(rows []*importer.Row) (all []string) {
 	for _, row := range rows {
-		all = append(all, strings.TrimSpace(fmt.Sprint(row.Outcome, " ", optional.Value(row.ErrorCode))))
+		all = append(all, strings.TrimSpace(fmt.Sprint(row.Outcome, " ", codeOf(row))))
 	}
 	return all
 }

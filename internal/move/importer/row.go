@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -56,9 +57,8 @@ type Row struct {
 	// CanonicalHash is that of the destination.
 	CanonicalHash []byte
 	LinkID        *string
-	// Losses are JSON.
-	Losses                       *string
-	ErrorCode, Error, ErrorField *string
+	// Losses and Errors are JSON; nil for none.
+	Losses, Errors *string
 
 	// In is the membership through which the row was loaded.
 	In workspace.Membership `bun:"-"`
@@ -134,26 +134,25 @@ func encode(value any) string {
 
 // setErr sets why the row has no link.
 func (r *Row) setErr(outcome Outcome, err error) {
-	e := errs.From(err)
-	r.Outcome, r.ErrorCode, r.Error = outcome, new(e.Kind.Code()), new(e.Public())
-	if len(e.Field) > 0 {
-		r.ErrorField = &e.Field[len(e.Field)-1]
-		if *r.ErrorField == "customCode" { // which the row does not have
-			r.ErrorField = new("code")
+	saved := errs.Save(err)
+	for i, e := range saved {
+		if slices.Equal(e.Field, []string{"customCode"}) { // which the row does not have
+			saved[i].Field = []string{"code"}
 		}
 	}
+	r.Outcome, r.Errors = outcome, new(encode(saved))
 }
 
-// Failure returns why the row has no link; nil if there is no reason.
-func (r *Row) Failure() *errs.Error {
-	if r.ErrorCode == nil {
+// Failure returns why the row has no link, see errs.All; nil if there is no reason.
+func (r *Row) Failure() error {
+	if r.Errors == nil {
 		return nil
 	}
-	e := errs.New(errs.Coded(*r.ErrorCode), "%s", optional.Value(r.Error))
-	if r.ErrorField != nil {
-		e.Field = []string{*r.ErrorField}
+	var saved errs.Saved
+	if err := json.Unmarshal([]byte(*r.Errors), &saved); err != nil {
+		return fmt.Errorf("decoding the errors of a row: %w", err)
 	}
-	return e
+	return saved.Error()
 }
 
 // LossesOf returns the losses of the row.

@@ -363,8 +363,7 @@ func (b *step) repeat() {
 		row := it.written
 		row.Code, row.LinkID = earlier.Code, earlier.LinkID
 		if earlier.Outcome == Failed || earlier.Outcome == Skipped {
-			row.Outcome, row.ErrorCode, row.Error, row.ErrorField = earlier.Outcome, earlier.ErrorCode, earlier.Error,
-				earlier.ErrorField
+			row.Outcome, row.Errors = earlier.Outcome, earlier.Errors
 		}
 	}
 }

@@ -321,11 +321,11 @@ func TestImport_OutcomesNameTheirLinks(t *testing.T) {
 			t.Errorf("the repeated row has another link, or %d links are used", b.Used(t))
 		}
 		for _, i := range []int{5, 6, 7, 9} {
-			if text := optional.Value(rows[i].Error); !strings.Contains(text, "codeSpace: OWN") {
+			if text := optional.Value(rows[i].Errors); !strings.Contains(text, "codeSpace: OWN") {
 				t.Errorf("row %d: %s", i+1, text)
 			}
 		}
-		if text := optional.Value(rows[8].Error); strings.Contains(text, "codeSpace: OWN") {
+		if text := optional.Value(rows[8].Errors); strings.Contains(text, "codeSpace: OWN") {
 			t.Errorf("a code that no domain can have: %s", text)
 		}
 	})

@@ -477,14 +477,15 @@ func protect(name string, reason LossReason) setter {
 	}
 }
 
-// fail fails the row because of a field at the source.
+// fail fails the row because of a field at the source, and of those that failed it before.
 func (m *mapper) fail(field string, err *errs.Error) {
-	if m.row.Err == nil {
-		if field != "" {
-			err = err.At(field)
-		}
-		m.row.Err = err
+	if field != "" {
+		err = err.At(field)
 	}
+	if m.row.Err != nil {
+		err = errs.From(errs.All(m.row.Err, err))
+	}
+	m.row.Err = err
 }
 
 // skip leaves out an item that is no link, because of a property.

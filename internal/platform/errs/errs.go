@@ -128,6 +128,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Cause is logged and never shown.
 	Cause error
+	// Others are the further errors of the same input, see All.
+	Others []*Error
 }
 
 // New returns an error of the kind with a sentence for users.
@@ -143,7 +145,9 @@ func (e *Error) At(field ...string) *Error {
 
 // Under sets the path of the object that has the invalid argument.
 func (e *Error) Under(object ...string) *Error {
-	e.Field = slices.Concat(object, e.Field)
+	for _, one := range e.Each() {
+		one.Field = slices.Concat(object, one.Field)
+	}
 	return e
 }
 

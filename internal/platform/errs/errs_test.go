@@ -101,6 +101,35 @@ func TestFrom_FindsWrappedError(t *testing.T) {
 	}
 }
 
+func TestAll_CollectsUserErrors(t *testing.T) {
+	t.Parallel()
+	title, tag := New(InvalidInput, "Too long.").At("title"), New(InvalidInput, "Empty.").At("1")
+	internal := errors.New("connection refused")
+	if err := All(nil, Under(nil, "tags"), At(nil, "tags")); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+	if err := All(title, internal, tag); err != internal {
+		t.Errorf("an internal error became %v", err)
+	}
+	one := New(InvalidURL, "No URL.").At("url")
+	err := Under(All(nil, one, fmt.Errorf("checking: %w", All(nil, title, Under(All(tag), "tags")))), "link")
+	var fields []string
+	for _, e := range From(err).Each() {
+		fields = append(fields, e.Kind.Code()+" "+strings.Join(e.Field, "."))
+	}
+	wanttest.Equal(t, []string{"INVALID_URL link.url", "INVALID_INPUT link.title", "INVALID_INPUT link.tags.1"}, fields,
+		"errors")
+	if err := All(New(NotFound, "No folder."), title); len(From(err).Each()) != 1 || From(err) != title {
+		t.Errorf("with one that is about a look-up: %v", err)
+	}
+	for range 3 * Most {
+		err = All(err, New(InvalidInput, "Another."))
+	}
+	if n := len(From(err).Each()); n != Most {
+		t.Errorf("%d errors, want at most %d", n, Most)
+	}
+}
+
 func TestFrom_TreatsOtherErrorsAsInternal(t *testing.T) {
 	t.Parallel()
 	plain := errors.New("connection refused by 10.0.0.7")

@@ -91,14 +91,13 @@ func (c *Change) Apply(from Style) (Style, error) {
 	apply(c.Level, &to.Level, standard.Level)
 	apply(c.Foreground, &to.Foreground, standard.Foreground)
 	apply(c.Background, &to.Background, standard.Background)
+	var logoErr error
 	if c.Logo.Set {
-		logo, err := decodeLogo(optional.Value(c.Logo.To))
-		if err != nil {
-			return Style{}, errs.From(err).At("logo")
-		}
+		var logo []byte
+		logo, logoErr = decodeLogo(optional.Value(c.Logo.To))
 		to = to.WithLogo(logo)
 	}
-	return to, to.check()
+	return to, errs.All(to.check(), errs.At(logoErr, "logo"))
 }
 
 func apply[T any](edit optional.Edit[*T], value *T, standard T) {
@@ -110,22 +109,24 @@ func apply[T any](edit optional.Edit[*T], value *T, standard T) {
 // check validates a style and writes its colors in lower case.
 func (s *Style) check() error {
 	s.Foreground, s.Background = strings.ToLower(s.Foreground), strings.ToLower(s.Background)
-	switch {
-	case s.Size < minSize || s.Size > maxSize:
-		return errs.New(errs.InvalidInput, "size must be from %d to %d pixels.", minSize, maxSize).At("size")
-	case s.Margin < minMargin || s.Margin > maxMargin:
-		return errs.New(errs.InvalidInput, "margin must be from %d to %d modules.", minMargin, maxMargin).At("margin")
-	case !s.Level.isKnown():
-		return errs.New(errs.InvalidInput, "level must be LOW, MEDIUM, QUARTILE or HIGH.").At("level")
-	case !isColor(s.Foreground):
-		return errs.New(errs.InvalidInput, "foreground must be a color like #1a2b3c.").At("foreground")
-	case !isColor(s.Background):
-		return errs.New(errs.InvalidInput, "background must be a color like #ffffff.").At("background")
-	case s.HasLogo() && s.Level != High:
-		return errs.New(errs.InvalidInput, "A logo needs the level HIGH. Set level, or remove the logo with null.").
-			At("level")
+	var checks []error
+	refuse := func(isWrong bool, field, format string, args ...any) {
+		if isWrong {
+			checks = append(checks, errs.New(errs.InvalidInput, format, args...).At(field))
+		}
 	}
-	return s.checkContrast()
+	refuse(s.Size < minSize || s.Size > maxSize, "size", "size must be from %d to %d pixels.", minSize, maxSize)
+	refuse(s.Margin < minMargin || s.Margin > maxMargin, "margin", "margin must be from %d to %d modules.", minMargin,
+		maxMargin)
+	refuse(!s.Level.isKnown(), "level", "level must be LOW, MEDIUM, QUARTILE or HIGH.")
+	refuse(s.Level.isKnown() && s.HasLogo() && s.Level != High, "level",
+		"A logo needs the level HIGH. Set level, or remove the logo with null.")
+	refuse(!isColor(s.Foreground), "foreground", "foreground must be a color like #1a2b3c.")
+	refuse(!isColor(s.Background), "background", "background must be a color like #ffffff.")
+	if isColor(s.Foreground) && isColor(s.Background) {
+		checks = append(checks, s.checkContrast())
+	}
+	return errs.All(checks...)
 }
 
 func (l Level) isKnown() bool {

@@ -51,13 +51,14 @@ func Apply(c *routing.Change, from *routing.Routing) (*routing.Routing, error) {
 	if c == nil {
 		return nil, nil
 	}
+	var password error
 	if p := c.NewPassword(); p != nil && !IsPassword(p.Text) {
-		return nil, errs.New(errs.InvalidInput, "The password must have from %d to %d characters.", minPassword,
+		password = errs.New(errs.InvalidInput, "The password must have from %d to %d characters.", minPassword,
 			maxPassword).
 			At("gate", "password")
 	}
 	after, err := checked(from.With(c))
-	if err != nil {
+	if err = errs.All(err, password); err != nil {
 		return nil, err
 	}
 	if err := identify(after, from); err != nil {
@@ -117,25 +118,23 @@ func Sample(s *routing.Sample) error { return run(func(c *checker) { c.sample(s)
 // returns InvalidURL.
 func Fallback(url string) error { return run(func(c *checker) { c.fallback(url) }) }
 
-// run returns the first error that a check finds.
+// run returns the errors that a check finds.
 func run(check func(*checker)) error {
 	c := &checker{}
 	check(c)
-	if c.err == nil {
-		return nil
-	}
 	return c.err
 }
 
-// checker keeps the first error, and the path of the value that it checks.
+// checker collects errors, and has the path of the value that it checks.
 type checker struct {
-	path []string
-	err  *errs.Error
+	path   []string
+	err    error
+	failed int
 }
 
 // in checks the value at a name or an index below the present one.
 func (c *checker) in(name string, check func()) {
-	if c.err != nil {
+	if c.failed >= errs.Most {
 		return
 	}
 	c.path = append(c.path, name)
@@ -148,6 +147,7 @@ func each[T any](c *checker, name string, list []T, least, most int, check func(
 	c.in(name, func() {
 		if len(list) < least || len(list) > most {
 			c.refuse("%s must have from %d to %d elements; it has %d.", name, least, most, len(list))
+			return
 		}
 		for i := range list {
 			c.in(strconv.Itoa(i), func() { check(i) })
@@ -160,9 +160,8 @@ func (c *checker) refuse(format string, args ...any) {
 }
 
 func (c *checker) fail(err *errs.Error) {
-	if c.err == nil {
-		c.err = err.At(slices.Clone(c.path)...)
-	}
+	c.failed++
+	c.err = errs.All(c.err, err.At(slices.Clone(c.path)...))
 }
 
 // text validates a line of text.
@@ -174,6 +173,7 @@ func (c *checker) text(name string, value *string, most int) {
 		line, err := validate.Line(name, *value, 1, most)
 		if err != nil {
 			c.fail(errs.From(err))
+			return
 		}
 		*value = line
 	})

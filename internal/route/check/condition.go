@@ -195,9 +195,10 @@ func (c *checker) weekly(w *routing.WeeklySchedule) {
 		}
 	})
 	from, to := routing.ParseClock(w.From), routing.ParseClock(w.To)
-	switch {
-	case from < 0 || from == routing.MinutesOfDay:
+	if from < 0 || from == routing.MinutesOfDay {
 		c.in("from", func() { c.refuse("from must be a time from 00:00 to 23:59.") })
+	}
+	switch {
 	case to < 0:
 		c.in("to", func() { c.refuse("to must be a time from 00:00 to 24:00.") })
 	case from == to:

@@ -118,9 +118,9 @@ func (c *checker) rule(r *routing.Rule) {
 	each(c, "targets", r.Targets, 1, maxTargets, func(i int) {
 		c.unique(names, r.Targets[i].Name)
 		c.target(r.Targets[i])
-		sum += *r.Targets[i].Share
+		sum |= *r.Targets[i].Share
 	})
-	if sum == 0 {
+	if sum == 0 && len(r.Targets) > 0 && len(r.Targets) <= maxTargets {
 		c.in("targets", func() { c.refuse("At least one target must have a share above 0.") })
 	}
 }
@@ -210,7 +210,7 @@ func (c *checker) utm(u *routing.UTM) {
 		c.text(f.name, f.value, maxUTMValue)
 		hasValue = hasValue || f.value != nil
 	}
-	if !hasValue {
+	if !hasValue && u.TemplateID == nil {
 		c.refuse("Give at least one value, or null for none.")
 	}
 }

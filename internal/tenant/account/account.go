@@ -139,10 +139,7 @@ func (s *Store) Register(
 		return Login{}, err
 	}
 	a, err := s.newAccount(email, name)
-	if err != nil {
-		return Login{}, err
-	}
-	if err := CheckPassword(password, a.Email); err != nil {
+	if err := errs.All(err, CheckPassword(password, a.Email)); err != nil {
 		return Login{}, err
 	}
 	if err := s.Limits.SpendFrom(ctx, registersPerAddress, 1, from.Address); err != nil {
@@ -212,16 +209,11 @@ func insert(ctx context.Context, tx bun.Tx, a *Account) error {
 }
 
 func (s *Store) newAccount(email, name string) (*Account, error) {
-	email, err := CheckEmail(email)
-	if err != nil {
-		return nil, err
-	}
-	name, err = validate.Line("The name", name, 1, 100)
-	if err != nil {
-		return nil, errs.From(err).At("name")
-	}
+	email, emailErr := CheckEmail(email)
+	name, nameErr := validate.Line("The name", name, 1, 100)
 	now := s.now()
-	return &Account{ID: id.New(id.Account), Email: email, Name: name, CreatedAt: now, UpdatedAt: now}, nil
+	return &Account{ID: id.New(id.Account), Email: email, Name: name, CreatedAt: now, UpdatedAt: now},
+		errs.All(emailErr, errs.At(nameErr, "name"))
 }
 
 // Login authenticates a user and starts a session, or a challenge for the second factor of an

@@ -23,15 +23,15 @@ func (s *Store) Update(
 		return nil, err
 	}
 	var spent proven
+	var emailErr, nameErr error
 	if email != nil {
-		if *email, err = CheckEmail(*email); err != nil {
-			return nil, err
-		}
+		*email, emailErr = CheckEmail(*email)
 	}
 	if name != nil {
-		if *name, err = validate.Line("The name", *name, 1, 100); err != nil {
-			return nil, errs.From(err).At("name")
-		}
+		*name, nameErr = validate.Line("The name", *name, 1, 100)
+	}
+	if err := errs.All(errs.At(nameErr, "name"), emailErr); err != nil {
+		return nil, err
 	}
 	changes := email != nil && *email != a.Email
 	if changes {

@@ -17,6 +17,9 @@ import (
 // ChangePassword replaces the actor's password and ends their other sessions and mailed resets. It
 // returns BadCredentials, InvalidInput or RateLimited.
 func (s *Store) ChangePassword(ctx context.Context, a Actor, p Proof, password, address string) (*Account, error) {
+	if err := checkNew(password, ""); err != nil {
+		return nil, err
+	}
 	account, spent, err := s.requireProof(ctx, a, p, address)
 	if err != nil {
 		return nil, err
@@ -165,8 +168,14 @@ func (s *Store) recipient(ctx context.Context, token string) (*Account, error) {
 
 // newPassword checks and hashes a password that replaces the account's. It returns InvalidInput.
 func (s *Store) newPassword(ctx context.Context, a *Account, password string) (hash string, err error) {
-	if err := CheckPassword(password, a.Email); err != nil {
-		return "", errs.From(err).At("newPassword")
+	if err := checkNew(password, a.Email); err != nil {
+		return "", err
 	}
 	return s.Passwords.Hash(ctx, password, a.ID)
+}
+
+// checkNew is CheckPassword for the field of a new password. Without the address of the account, it
+// is what can be said before the caller has proved who it is.
+func checkNew(password, email string) error {
+	return errs.At(CheckPassword(password, email), "newPassword")
 }

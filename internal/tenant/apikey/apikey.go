@@ -110,28 +110,23 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (
 	if err != nil {
 		return nil, "", err
 	}
-	name, err := validate.Line("The name", in.Name, 1, 100)
-	if err != nil {
-		return nil, "", errs.From(err).At("name")
-	}
-	scopes, err := checkScopes(in.Scopes)
-	if err != nil {
-		return nil, "", err
-	}
-	folders, err := checkFence(in, workspace.IsPublishable(&account.Key{Scopes: strings.Fields(scopes)}))
-	if err != nil {
-		return nil, "", err
-	}
 	now := s.now()
+	name, nameErr := validate.Line("The name", in.Name, 1, 100)
+	scopes, scopesErr := checkScopes(in.Scopes)
+	isPublishable := workspace.IsPublishable(&account.Key{Scopes: strings.Fields(scopes)})
+	folders, fenceErr := checkFence(in, isPublishable)
+	var expiryErr error
 	if in.ExpiresAt != nil && !in.ExpiresAt.After(now) {
-		return nil, "", errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
+		expiryErr = errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
+	}
+	limits, limitsErr := in.Limits.check(isPublishable)
+	err = errs.All(errs.At(nameErr, "name"), errs.Under(scopesErr, "scopes"), fenceErr, expiryErr, limitsErr)
+	if err != nil {
+		return nil, "", err
 	}
 	k := &Key{
 		ID: id.New(id.Key), WorkspaceID: m.ID(), Name: name, Scopes: scopes, Folders: folders,
-		CreatedBy: m.AccountID(), CreatedAt: now, ExpiresAt: in.ExpiresAt, In: m,
-	}
-	if k.Limits, err = in.Limits.check(workspace.IsPublishable(k.credential())); err != nil {
-		return nil, "", err
+		CreatedBy: m.AccountID(), CreatedAt: now, ExpiresAt: in.ExpiresAt, In: m, Limits: limits,
 	}
 	secret = k.newSecret()
 	// A key outlives its creator's membership, so the membership is locked while it is created.
@@ -180,17 +175,18 @@ func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, m workspace.Membersh
 
 func checkScopes(scopes []workspace.Permission) (string, error) {
 	if len(scopes) == 0 {
-		return "", errs.New(errs.InvalidInput, "A key needs at least one scope.").At("scopes")
+		return "", errs.New(errs.InvalidInput, "A key needs at least one scope.")
 	}
-	var all []string
-	for _, scope := range scopes {
+	all, err := errs.Map(scopes, func(scope workspace.Permission) (string, error) {
 		if !slices.ContainsFunc(workspace.Rules, func(r workspace.Rule) bool {
 			return r.Permission == scope && r.Keys
 		}) {
-			return "", errs.New(errs.InvalidInput, "%s is no scope of API keys.", validate.Quote(string(scope))).
-				At("scopes")
+			return "", errs.New(errs.InvalidInput, "%s is no scope of API keys.", validate.Quote(string(scope)))
 		}
-		all = append(all, string(scope))
+		return string(scope), nil
+	})
+	if err != nil {
+		return "", err
 	}
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), " "), nil

@@ -29,14 +29,14 @@ func checkFence(in NewKey, isPublishable bool) ([]string, error) {
 			"A publishable key has one folder at most, because it cannot choose the folder of a link.").
 			At("folderIds")
 	}
-	for _, scope := range in.Scopes {
+	_, err := errs.Map(in.Scopes, func(scope workspace.Permission) (_ any, err error) {
 		if workspace.CheckFence(scope) != nil {
-			return nil, errs.New(errs.InvalidInput,
-				"A key with folders cannot have the scope %s, which is about the whole workspace.",
-				scope).At("scopes")
+			err = errs.New(errs.InvalidInput,
+				"A key with folders cannot have the scope %s, which is about the whole workspace.", scope)
 		}
-	}
-	return folders, nil
+		return nil, err
+	})
+	return folders, errs.Under(err, "scopes")
 }
 
 // CheckUnfenced returns Conflict if the folder is one of those of an API key that is not revoked.

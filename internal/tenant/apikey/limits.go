@@ -46,20 +46,14 @@ type Limits struct {
 // check validates the limits of a new key, and returns them as they are stored. It returns
 // InvalidInput.
 func (l Limits) check(isPublishable bool) (stored Limits, err error) {
-	if stored.DestinationHosts, err = each("destinationHosts", maxDestinationHosts, l.DestinationHosts,
-		canonicalHost); err != nil {
-		return stored, err
-	}
-	if stored.Origins, err = each("origins", maxOrigins, l.Origins, checkOrigin); err != nil {
-		return stored, err
-	}
-	if stored.Networks, err = each("networks", maxNetworks, l.Networks, canonicalNetwork); err != nil {
-		return stored, err
-	}
+	var hostsErr, originsErr, networksErr, rateErr, linksErr error
+	stored.DestinationHosts, hostsErr = each("destinationHosts", maxDestinationHosts, l.DestinationHosts, canonicalHost)
+	stored.Origins, originsErr = each("origins", maxOrigins, l.Origins, checkOrigin)
+	stored.Networks, networksErr = each("networks", maxNetworks, l.Networks, canonicalNetwork)
 	stored.RequestsPerMinute = l.RequestsPerMinute
 	switch rate := l.RequestsPerMinute; {
 	case rate != nil && (*rate < 1 || *rate > maxRequestsPerMinute):
-		return stored, errs.New(errs.InvalidInput, "requestsPerMinute must be 1 to %d.", maxRequestsPerMinute).
+		rateErr = errs.New(errs.InvalidInput, "requestsPerMinute must be 1 to %d.", maxRequestsPerMinute).
 			At("requestsPerMinute")
 	case rate == nil && isPublishable:
 		stored.RequestsPerMinute = new(publishableRequests)
@@ -67,17 +61,17 @@ func (l Limits) check(isPublishable bool) (stored Limits, err error) {
 	stored.LinksPerDay = l.LinksPerDay
 	switch links := l.LinksPerDay; {
 	case links != nil && !isPublishable:
-		return stored, errs.New(errs.InvalidInput,
+		linksErr = errs.New(errs.InvalidInput,
 			"linksPerDay is for keys with the only scope LINKS_CREATE. Omit it.").At("linksPerDay")
 	case links != nil && (*links < 1 || *links > maxLinksPerDay):
-		return stored, errs.New(errs.InvalidInput, "linksPerDay must be 1 to %d.", maxLinksPerDay).At("linksPerDay")
+		linksErr = errs.New(errs.InvalidInput, "linksPerDay must be 1 to %d.", maxLinksPerDay).At("linksPerDay")
 	}
-	if isPublishable && len(stored.DestinationHosts) == 0 {
-		return stored, errs.New(errs.InvalidInput,
+	if isPublishable && len(l.DestinationHosts) == 0 {
+		hostsErr = errs.New(errs.InvalidInput,
 			"Anyone can read a key with the only scope LINKS_CREATE: name the hosts that its "+
 				"links may lead to.").At("destinationHosts")
 	}
-	return stored, nil
+	return stored, errs.All(hostsErr, originsErr, networksErr, rateErr, linksErr)
 }
 
 // each returns the canonical forms of a list's values, each once. It returns InvalidInput.
@@ -86,17 +80,16 @@ func each(field string, most int, values []string, canonical func(string) (strin
 		return nil, errs.New(errs.InvalidInput, "%s has at most %d values; these are %d.", field, most, len(values)).
 			At(field)
 	}
-	all := []string{}
-	for _, value := range values {
+	all, err := errs.Map(values, func(value string) (_ string, err error) {
 		one, ok := canonical(value)
 		if !ok {
-			return nil, errs.New(errs.InvalidInput, "%s is not allowed here. %s",
-				cmp.Or(validate.Quote(value), "An empty text"), forms[field]).At(field)
+			err = errs.New(errs.InvalidInput, "%s is not allowed here. %s",
+				cmp.Or(validate.Quote(value), "An empty text"), forms[field])
 		}
-		all = append(all, one)
-	}
+		return one, err
+	})
 	slices.Sort(all)
-	return slices.Compact(all), nil
+	return slices.Compact(all), errs.Under(err, field)
 }
 
 // forms describe the values of lists.

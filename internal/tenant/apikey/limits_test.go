@@ -125,9 +125,15 @@ func TestCreate_RefusesBadLimits(t *testing.T) {
 				if field != "destinationHosts" {
 					l.DestinationHosts = []string{"example.com"}
 				}
+				want := []string{field}
+				list := map[string][]string{"destinationHosts": l.DestinationHosts, "origins": l.Origins,
+					"networks": l.Networks}[field]
+				if len(list) == 1 {
+					want = append(want, "0")
+				}
 				_, _, err := b.Create(t.Context(), b.mine,
 					NewKey{Name: "n", Scopes: []workspace.Permission{workspace.CreateLinks}, Limits: l})
-				if !errs.Is(err, errs.InvalidInput) || !slices.Equal(errs.From(err).Field, []string{field}) ||
+				if !errs.Is(err, errs.InvalidInput) || !slices.Equal(errs.From(err).Field, want) ||
 					strings.HasPrefix(err.Error(), " ") {
 					t.Errorf("%s %+v: %v", field, l, err)
 				}

@@ -127,14 +127,16 @@ func (s *Store) Add(ctx context.Context, m workspace.Membership, host string, co
 	if err != nil {
 		return nil, err
 	}
-	if host, err = s.checkHost(host); err != nil {
-		return nil, err
-	}
+	host, hostErr := s.checkHost(host)
+	var caseErr error
 	space, isCaseSensitive := optional.Or(codes.Space, Shared), optional.Or(codes.CaseSensitive, true)
 	if space == Shared && !isCaseSensitive {
-		return nil, errs.New(errs.InvalidInput,
+		caseErr = errs.New(errs.InvalidInput,
 			"The workspace decides about case in shared codes. Use codeSpace OWN, or set "+
 				"caseSensitiveCodes of the workspace.").At("caseSensitive")
+	}
+	if err := errs.All(hostErr, caseErr); err != nil {
+		return nil, err
 	}
 	claim := &Domain{
 		ID: id.New(id.Domain), WorkspaceID: m.ID(), Host: host, CodeSpace: space, CaseSensitive: isCaseSensitive,

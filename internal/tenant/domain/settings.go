@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
+	"github.com/linkforge/linkforge/internal/route/check"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -116,39 +117,47 @@ func (s *Settings) fields() []audit.Field {
 
 // checkSettings validates a change. It returns InvalidInput, InvalidURL or UnsafeURL.
 func (s *Store) checkSettings(ctx context.Context, c Change) error {
-	for _, fallback := range []struct {
+	var syntax, refused []error
+	for _, u := range []struct {
 		field string
 		url   *string
-	}{{"rootUrl", c.RootURL.To}, {"notFoundUrl", c.NotFoundURL.To}, {"endedUrl", c.EndedURL.To}} {
-		if fallback.url == nil {
+		parse func(string) error
+		check func(context.Context, bun.IDB, string) error
+	}{
+		{"rootUrl", c.RootURL.To, check.Fallback, s.Destinations.CheckFallback},
+		{"notFoundUrl", c.NotFoundURL.To, check.Fallback, s.Destinations.CheckFallback},
+		{"endedUrl", c.EndedURL.To, check.Fallback, s.Destinations.CheckFallback},
+		{"faviconUrl", c.FaviconURL.To, checkIcon, s.Destinations.Check},
+	} {
+		if u.url == nil {
 			continue
 		}
-		*fallback.url = urlnorm.Trim(*fallback.url)
-		if err := s.Destinations.CheckFallback(ctx, s.DB, *fallback.url); err != nil {
-			return errs.From(err).At(fallback.field)
+		*u.url = urlnorm.Trim(*u.url)
+		err := errs.At(u.parse(*u.url), u.field)
+		if syntax = append(syntax, err); err == nil {
+			refused = append(refused, errs.At(u.check(ctx, s.DB, *u.url), u.field))
 		}
 	}
-	if icon := c.FaviconURL.To; icon != nil {
-		*icon = urlnorm.Trim(*icon)
-		_, err := urlnorm.Canonical(*icon)
-		if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
-			return errs.New(errs.InvalidURL, "%s", refused.Reason).At("faviconUrl")
-		}
-		if err := s.Destinations.Check(ctx, s.DB, *icon); err != nil {
-			return errs.From(err).At("faviconUrl")
-		}
+	syntax = append(syntax,
+		errs.At(checkDocument(c.AppleAppSiteAssociation.To, "{", "object"), "appleAppSiteAssociation"),
+		errs.At(checkDocument(c.AssetLinks.To, "[", "array"), "assetLinks"))
+	if err := errs.All(syntax...); err != nil {
+		return err
 	}
-	if err := checkDocument(c.AppleAppSiteAssociation.To, "{", "object"); err != nil {
-		return err.At("appleAppSiteAssociation")
+	return errs.All(refused...)
+}
+
+// checkIcon returns InvalidURL for what is no URL.
+func checkIcon(url string) error {
+	_, err := urlnorm.Canonical(url)
+	if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
+		return errs.New(errs.InvalidURL, "%s", refused.Reason)
 	}
-	if err := checkDocument(c.AssetLinks.To, "[", "array"); err != nil {
-		return err.At("assetLinks")
-	}
-	return nil
+	return err
 }
 
 // checkDocument validates a JSON document that begins with a bracket. It returns InvalidInput.
-func checkDocument(document *string, bracket, kind string) *errs.Error {
+func checkDocument(document *string, bracket, kind string) error {
 	switch {
 	case document == nil:
 		return nil

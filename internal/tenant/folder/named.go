@@ -74,6 +74,9 @@ func (c collection[T, R]) write(
 	if ctx, err = m.EnterWhole(ctx, workspace.WriteLinks); err != nil {
 		return nil, err
 	}
+	if err := change(new(T)); err != nil { // before a look-up
+		return nil, err
+	}
 	err = c.db.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if r, err = find(ctx, tx); err != nil {
 			return err

@@ -118,24 +118,20 @@ func (t *Template) fields() []audit.Field {
 // apply changes the template. It returns InvalidInput.
 func (t *Template) apply(c TemplateChange, now time.Time) error {
 	t.UpdatedAt = db.Instant(now)
+	var nameErr, idErr, utmErr error
 	if c.Name.Set {
-		if err := t.setName(c.Name.To); err != nil {
-			return err
+		nameErr = t.setName(c.Name.To)
+	}
+	if c.UTM.Set {
+		utm := *c.UTM.To
+		if utm.TemplateID != nil {
+			idErr = errs.New(errs.InvalidInput, "A template has values of its own: leave templateId out.").
+				At("templateId")
 		}
+		utm.TemplateID, t.UTM = nil, &utm
+		utmErr = errs.Under(errs.All(idErr, check.UTM(&utm)), "utm")
 	}
-	if !c.UTM.Set {
-		return nil
-	}
-	utm := *c.UTM.To
-	if utm.TemplateID != nil {
-		return errs.New(errs.InvalidInput, "A template has values of its own: leave templateId out.").
-			At("utm", "templateId")
-	}
-	if err := check.UTM(&utm); err != nil {
-		return errs.From(err).Under("utm")
-	}
-	t.UTM = &utm
-	return nil
+	return errs.All(nameErr, utmErr)
 }
 
 // Fill replaces templateId in UTM values by the values of the template; values that are given win.

@@ -11,10 +11,10 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/qr"
 )
 
-// changeQRStyle returns the style after a change; nil if it stays. Reading codes takes
+// changedQRStyle returns the style after a change; nil if it stays. Reading codes takes
 // milliseconds, so it is done before the transaction, and of two changes at once the last one
 // decides the whole style.
-func (s *Store) changeQRStyle(ctx context.Context, m Membership, c Change) (*qr.Style, error) {
+func (s *Store) changedQRStyle(ctx context.Context, m Membership, c Change) (*qr.Style, error) {
 	if !c.QRStyle.Set {
 		return nil, nil
 	}
@@ -28,7 +28,7 @@ func (s *Store) changeQRStyle(ctx context.Context, m Membership, c Change) (*qr.
 			return nil, err
 		}
 	}
-	return &style, c.VerifyQR(ctx, &style)
+	return &style, nil
 }
 
 // QRStyle returns the style of the workspace's QR codes, with its logo.

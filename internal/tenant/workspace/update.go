@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -57,15 +58,20 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 	if err != nil {
 		return Membership{}, err
 	}
-	if err := s.check(ctx, &c); err != nil {
+	style, styleErr := s.changedQRStyle(ctx, m, c)
+	if err := errs.All(c.check(m.Workspace()), errs.Under(styleErr, "qrStyle")); err != nil {
+		return Membership{}, err
+	}
+	if err := s.checkURLs(ctx, c); err != nil {
 		return Membership{}, err
 	}
 	if optional.Value(c.RequireSecondFactor) && m.lacksSecondFactor {
 		return Membership{}, errs.New(errs.Forbidden, "Your own session has no second factor: "+proveFactor)
 	}
-	style, err := s.changeQRStyle(ctx, m, c)
-	if err != nil {
-		return Membership{}, errs.From(err).Under("qrStyle")
+	if style != nil {
+		if err := c.VerifyQR(ctx, style); err != nil {
+			return Membership{}, errs.Under(err, "qrStyle")
+		}
 	}
 	changed := m
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
@@ -251,38 +257,50 @@ func (w *Workspace) settings() []audit.Field {
 	}
 }
 
-// check checks the values of a change, and normalizes them. It returns InvalidInput, InvalidURL or
-// UnsafeURL.
-func (s *Store) check(ctx context.Context, c *Change) error {
+// check checks the values of a change, and normalizes them. It returns InvalidInput or InvalidURL.
+func (c *Change) check(w *Workspace) error {
+	var checks []error
+	add := func(field string, err error) { checks = append(checks, errs.Under(err, field)) }
 	if c.Name != nil {
 		name, err := validate.Line("The name", *c.Name, 1, 100)
-		if err != nil {
-			return errs.From(err).At("name")
-		}
 		c.Name = &name
+		add("name", err)
 	}
 	if c.Slug != nil {
-		if err := checkSlug(*c.Slug); err != nil {
-			return err
-		}
+		checks = append(checks, checkSlug(*c.Slug))
 	}
 	strategies := []string{"DETERMINISTIC", "COUNTER", "RANDOM"}
 	if c.DefaultStrategy != nil && !slices.Contains(strategies, *c.DefaultStrategy) {
-		return errs.New(errs.InvalidInput, "The default strategy must be DETERMINISTIC, COUNTER or RANDOM: "+
-			"a CUSTOM link needs a code of its own.").At("defaultStrategy")
+		add("defaultStrategy", errs.New(errs.InvalidInput,
+			"The default strategy must be DETERMINISTIC, COUNTER or RANDOM: a CUSTOM link needs a code of its own."))
 	}
 	if c.DefaultRedirectStatus != nil && !slices.Contains([]int{301, 302, 307, 308}, *c.DefaultRedirectStatus) {
-		return errs.New(errs.InvalidInput, "defaultRedirectStatus must be 301, 302, 307 or 308.").
-			At("defaultRedirectStatus")
+		add("defaultRedirectStatus", errs.New(errs.InvalidInput,
+			"defaultRedirectStatus must be 301, 302, 307 or 308."))
 	}
-	for field, url := range map[string]*string{"notFoundUrl": c.NotFoundURL.To, "endedUrl": c.EndedURL.To} {
-		if url == nil {
-			continue
-		}
+	if c.RoutingDefaults.Set {
+		_, err := check.Apply(c.RoutingDefaults.To, w.RoutingDefaults)
+		add("routingDefaults", err)
+	}
+	for field, url := range c.fallbacks() {
 		*url = urlnorm.Trim(*url)
-		if err := s.Destinations.CheckFallback(ctx, s.DB, *url); err != nil {
-			return errs.From(err).At(field)
-		}
+		add(field, check.Fallback(*url))
 	}
-	return nil
+	return errs.All(checks...)
+}
+
+// fallbacks returns the URLs, by field, that a change sets.
+func (c *Change) fallbacks() map[string]*string {
+	urls := map[string]*string{"notFoundUrl": c.NotFoundURL.To, "endedUrl": c.EndedURL.To}
+	maps.DeleteFunc(urls, func(_ string, url *string) bool { return url == nil })
+	return urls
+}
+
+// checkURLs returns UnsafeURL for URLs that visitors may not be sent to.
+func (s *Store) checkURLs(ctx context.Context, c Change) error {
+	var checks []error
+	for field, url := range c.fallbacks() {
+		checks = append(checks, errs.At(s.Destinations.CheckFallback(ctx, s.DB, *url), field))
+	}
+	return errs.All(checks...)
 }

@@ -229,10 +229,7 @@ func (s *Store) List(
 
 func (s *Store) newWorkspace(name, slug string) (*Workspace, error) {
 	name, err := validate.Line("The name", name, 1, 100)
-	if err != nil {
-		return nil, errs.From(err).At("name")
-	}
-	if err := checkSlug(slug); err != nil {
+	if err := errs.All(errs.At(err, "name"), checkSlug(slug)); err != nil {
 		return nil, err
 	}
 	now := s.now()
