@@ -48,7 +48,10 @@ func (e *estate) rows(d *db.DB) map[string][]string {
 		if whose == 0 {
 			continue
 		}
-		found[table] = read(e.t, must.Value(q.Rows(db.AsSystem(e.t.Context())))(e.t))
+		// A job may create a partition meanwhile.
+		if rows := read(e.t, must.Value(q.Rows(db.AsSystem(e.t.Context())))(e.t)); len(rows) > 0 {
+			found[table] = rows
+		}
 	}
 	return found
 }

@@ -266,7 +266,7 @@ func TestDispatcher_SlowReceiverGetsOneRequest(t *testing.T) {
 		release := make(chan struct{})
 		r.respond(func(http.ResponseWriter, int) { <-release })
 		normal := b.dispatcher.Client.Timeout
-		b.dispatcher.Client.Timeout = 50 * time.Millisecond
+		b.dispatcher.Client.Timeout = 500 * time.Millisecond
 		b.send(t, w)
 		close(release)
 		b.dispatcher.Client.Timeout = normal

@@ -316,7 +316,7 @@ func (b *batch) findDomains(ctx context.Context) error {
 				"%s has no codes of its own: all codes of the workspace answer there. "+
 					"Omit domainId.", it.domain.Host).At("domainId")
 		}
-		if it.isKnown() { // nothing else of it is validated before it is locked
+		if it.isKnown() || it.want.draft != nil { // which validate leaves as it is
 			it.final.Err = it.lacksDomain
 		}
 	}
