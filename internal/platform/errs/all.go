@@ -36,7 +36,7 @@ func All(checks ...error) error {
 			return err
 		}
 		for _, one := range e.Each() {
-			if one.Others = nil; one.Kind == NotFound {
+			if one.Kind == NotFound {
 				unknown = append(unknown, one)
 			} else {
 				found = append(found, one)
@@ -49,10 +49,12 @@ func All(checks ...error) error {
 	if len(found) == 0 {
 		return nil
 	}
-	if len(found) > 1 {
-		found[0].Others = found[1:min(len(found), Most)]
+	if len(found) == 1 && found[0].Others == nil {
+		return found[0]
 	}
-	return found[0]
+	first := *found[0] // which other calls may share
+	first.Others = found[1:min(len(found), Most)]
+	return &first
 }
 
 // Map returns what a check returns for the elements of a list, and All their errors, each under the
