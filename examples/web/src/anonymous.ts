@@ -46,8 +46,8 @@ export async function claim(client: Client, workspaceId: string): Promise<Outcom
     const claimTokens = links.map(link => link.claimToken);
     const { data, error } = await client.mutation(ClaimLinks, { input: { workspaceId, claimTokens } });
     if (error) return { ...outcome, error };
-    outcome.refused.push(...data!.claimLinks.errors.map(e => e.message));
-    data!.claimLinks.results.forEach((result, i) => {
+    outcome.refused.push(...data!.claimLinks!.errors.map(e => e.message));
+    data!.claimLinks!.results.forEach((result, i) => {
       const link = links[i]!;
       switch (result.status) {
         case 'CLAIMED':

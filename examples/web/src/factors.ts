@@ -31,7 +31,7 @@ export function setUpFactors(client: Client) {
     const { password } = values(form);
     const { data, error } = await client.mutation(EnrollTotp, { input: password ? { proof: { password } } : {} });
     if (error) return complain(error);
-    const { secret, uri, errors } = data!.enrollTotp;
+    const { secret, uri, errors } = data!.enrollTotp!;
     if (!secret || !uri) return mend(form, errors);
     await toCanvas(element('totp-qr') as HTMLCanvasElement, uri);
     element('totp-secret').textContent = secret;
@@ -44,7 +44,7 @@ export function setUpFactors(client: Client) {
   async function confirm(form: HTMLFormElement) {
     const { data, error } = await client.mutation(ConfirmTotp, { input: { code: values(form).code! } });
     if (error) return complain(error);
-    const { recoveryCodes, errors } = data!.confirmTotp;
+    const { recoveryCodes, errors } = data!.confirmTotp!;
     if (!recoveryCodes) return mend(form, errors);
     await show(recoveryCodes);
     say('The authenticator app is set up.');
@@ -57,13 +57,13 @@ export function setUpFactors(client: Client) {
     if (pressed === 'remove') {
       const { data, error } = await client.mutation(RemoveTotp, { input });
       if (error) return complain(error);
-      if (data!.removeTotp.errors.length > 0) return mend(form, data!.removeTotp.errors);
+      if (data!.removeTotp!.errors.length > 0) return mend(form, data!.removeTotp!.errors);
       await open();
       return say('The authenticator app is removed.');
     }
     const { data, error } = await client.mutation(RenewRecoveryCodes, { input });
     if (error) return complain(error);
-    const { recoveryCodes, errors } = data!.renewRecoveryCodes;
+    const { recoveryCodes, errors } = data!.renewRecoveryCodes!;
     if (!recoveryCodes) return mend(form, errors);
     await show(recoveryCodes);
     say('The earlier recovery codes are invalid.');

@@ -28,7 +28,7 @@ export function setUpImports(client: Client, workspace: () => string, changed: (
     const input = { workspaceId: workspace(), source: source as ImportSource, label: label || null };
     const { data, error } = await client.mutation(CreateImport, { input });
     if (error) return failed(error);
-    const created = data!.createImport;
+    const created = data!.createImport!;
     if (!created.task || !created.uploadUrl) return refuse(created.errors);
     say('Sending the file …');
     // fetch sends the size of a File. The URL is the credential: there is no token in a header.
@@ -40,14 +40,14 @@ export function setUpImports(client: Client, workspace: () => string, changed: (
   async function apply(dryRun: TaskProgressFragment) {
     const { data, error } = await client.mutation(ApplyImport, { input: { taskId: dryRun.id } });
     if (error) return failed(error);
-    const task = await begun(data!.applyImport, 'Import', done => [button('Compare with the old links', () => compare(done))]);
+    const task = await begun(data!.applyImport!, 'Import', done => [button('Compare with the old links', () => compare(done))]);
     if (task) changed();
   }
 
   async function compare(imported: TaskProgressFragment) {
     const { data, error } = await client.mutation(CheckParity, { input: { workspaceId: workspace(), importId: imported.id } });
     if (error) return failed(error);
-    await begun(data!.checkParity, 'Comparison', () => []);
+    await begun(data!.checkParity!, 'Comparison', () => []);
   }
 
   async function begun({ task, errors }: Started, name: string, next: (task: TaskProgressFragment) => HTMLElement[]) {

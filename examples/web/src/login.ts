@@ -51,16 +51,16 @@ export function setUpLogin(client: Client, entered: () => Promise<unknown>) {
     const input = { email: email!, password: password! };
     if (pressed === 'register') {
       const { data, error } = await client.mutation(Register, { input: { ...input, name: name! } });
-      return error ? complain(error) : enter(form, data!.register);
+      return error ? complain(error) : enter(form, data!.register!);
     }
     const { data, error } = await client.mutation(LogIn, { input });
-    return error ? complain(error) : enter(form, data!.login);
+    return error ? complain(error) : enter(form, data!.login!);
   }
 
   async function prove(form: HTMLFormElement) {
     const input = { challenge: challengeToken, proof: PROOFS[method.value as AuthMethod]!.input(proof.value) };
     const { data, error } = await client.mutation(CompleteLogin, { input });
-    return error ? complain(error) : enter(form, data!.completeLogin);
+    return error ? complain(error) : enter(form, data!.completeLogin!);
   }
 
   // enter starts the session of an answer, or asks for the proof that it needs.
@@ -98,7 +98,7 @@ export function setUpLogin(client: Client, entered: () => Promise<unknown>) {
   async function startSso() {
     const { data, error } = await client.mutation(StartSso, { input: { redirectUri: location.origin + location.pathname } });
     if (error) return complain(error);
-    const { authorizationUrl, transaction, errors } = data!.startSso;
+    const { authorizationUrl, transaction, errors } = data!.startSso!;
     if (!authorizationUrl || !transaction) return mend(account, errors);
     sessionStorage.setItem(TRANSACTION, transaction);
     location.assign(authorizationUrl);
@@ -116,7 +116,7 @@ export function setUpLogin(client: Client, entered: () => Promise<unknown>) {
     if (!transaction || !code) return say(`The log-in was not completed: ${query.get('error') ?? 'start it again'}.`, true);
     const { data, error } = await client.mutation(FinishSso, { input: { transaction, code, state, issuer: query.get('iss') } });
     if (error) return complain(error);
-    const { token, refreshToken, challenge: asked, errors } = data!.finishSso;
+    const { token, refreshToken, challenge: asked, errors } = data!.finishSso!;
     if (asked) return openChallenge(asked);
     if (!token || !refreshToken) return mend(account, errors);
     session.save({ token, refreshToken });

@@ -13,7 +13,7 @@ import * as session from './session';
 import { type Click, watch } from './watch';
 
 type Workspace = NonNullable<LinksQuery['workspace']>;
-type Link = Workspace['links']['edges'][number]['node'];
+type Link = NonNullable<Workspace['links']>['edges'][number]['node'];
 
 const SHOWN_CLICKS = 20;
 
@@ -135,8 +135,9 @@ async function createWorkspace(form: HTMLFormElement) {
   const { name, slug } = values(form);
   const { data, error } = await client.mutation(CreateWorkspace, { input: { name: name!, slug: slug! } });
   if (error) return complain(error);
-  if (!data?.createWorkspace.workspace) return mend(form, data?.createWorkspace.errors ?? []);
-  say(`${data.createWorkspace.workspace.name} is yours.`);
+  const { workspace: created, errors } = data!.createWorkspace!;
+  if (!created) return mend(form, errors);
+  say(`${created.name} is yours.`);
   await start();
 }
 
@@ -156,7 +157,7 @@ async function shorten(form: HTMLFormElement) {
 async function createFolder(form: HTMLFormElement) {
   const { data, error } = await client.mutation(CreateFolder, { input: { workspaceId: workspace, name: values(form).name! } });
   if (error) return complain(error);
-  const { folder, errors } = data!.createFolder;
+  const { folder, errors } = data!.createFolder!;
   if (!folder) return mend(form, errors);
   form.reset();
   say(`The folder ${folder.name} is empty.`);
@@ -165,9 +166,9 @@ async function createFolder(form: HTMLFormElement) {
 
 // offer lists the tags and folders of the workspace in the form, and the folders above the links.
 function offer({ tags, folders }: Workspace) {
-  element('tags').replaceChildren(...tags.nodes.map(tag => create('option', { value: tag.name })));
+  element('tags').replaceChildren(...tags!.nodes.map(tag => create('option', { value: tag.name })));
   for (const [select, none] of [[chosen(), 'none'], [shown(), 'all links']] as const) {
-    const options = folders.nodes.map(folder => create('option', { value: folder.id }, `${folder.name} (${folder.linkCount})`));
+    const options = folders!.nodes.map(folder => create('option', { value: folder.id }, `${folder.name} (${folder.linkCount})`));
     const { value } = select;
     select.replaceChildren(create('option', { value: '' }, none), ...options);
     select.value = value;
@@ -201,7 +202,7 @@ async function more() {
   if (error) return complain(error);
   if (!data?.workspace) return say('This workspace is gone.', true);
   offer(data.workspace);
-  const page = data.workspace.links;
+  const page = data.workspace.links!;
   for (const { node } of page.edges) list(node);
   cursor = page.pageInfo.endCursor ?? cursor;
   element('more').hidden = !page.pageInfo.hasNextPage;

@@ -67,7 +67,7 @@ export function setUpEditor(client: Client): Editor {
     const input = { id: link.id, updatedAt: link.updatedAt, routing: draft };
     const { data, error } = await client.mutation(UpdateRouting, { input });
     if (error) return report(describeError(error), true);
-    const { link: saved, errors } = data!.updateLink;
+    const { link: saved, errors } = data!.updateLink!;
     if (!saved) return showUserErrors(form, errors);
     show(saved);
     report('Saved.');
