@@ -375,6 +375,7 @@ func TestQueue_OrderOfASubject(t *testing.T) {
 		call(t.Context(), "small", 2)
 		first.Leave()
 		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		first = enter(t, q, 10, "a")
 		leaving, leave := context.WithCancel(t.Context())
 		call(leaving, "left", 10)
@@ -385,6 +386,7 @@ func TestQueue_OrderOfASubject(t *testing.T) {
 		call(t.Context(), "later", 10)
 		first.Leave()
 		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		if want := []string{"large", "small", "earlier", "later"}; !slices.Equal(order, want) {
 			t.Errorf("%q, want %q", order, want)
 		}
