@@ -203,7 +203,8 @@ func TestRunner_RetriesAsSoonAsAsked(t *testing.T) {
 // with many keys.
 func TestStore_BoundsStoredFiles(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		b.node(t, 1, func(context.Context, *task.Holding) error { return nil })
+		succeed := func(context.Context, *task.Holding) error { return nil }
+		stop := b.node(t, 1, succeed)
 		receive := func(m workspace.Membership, size int) *task.Task {
 			one := must.Value(b.Create(t.Context(), m, task.New{Kind: task.Import, Status: task.WaitingForUpload,
 				Input: "input", KeepsFile: true}))(t)
@@ -238,7 +239,9 @@ func TestStore_BoundsStoredFiles(t *testing.T) {
 		if !must.Value(b.HasFile(db.AsSystem(t.Context()), newest.ID))(t) {
 			t.Error("the newest file was removed")
 		}
+		stop()
 		b.FileBytes = 10 // four files of a workspace, 16 of an account
+		b.node(t, 1, succeed)
 		for _, m := range estate {
 			for range 5 {
 				receive(m, 10)
