@@ -25,12 +25,9 @@ func (s *Store) Mutate(c *linkfield.Change, l *Link) error {
 // SetFields validates and sets all fields of the change, and checks what depends on the link, such as
 // Seen, if they are valid. Whether the folder exists is not known here.
 func (l *Link) SetFields(c *linkfield.Change, now time.Time) error {
-	before, newURL := l.ExpiresAt, c.URL.Set && c.URL.To != l.OriginalURL
+	newURL := c.URL.Set && c.URL.To != l.OriginalURL
 	if err := l.checkFields(c, newURL, now); err != nil {
 		return err
-	}
-	if c.ExpiresAt.Set && !linkfield.SameInstant(before, l.ExpiresAt) {
-		l.EndedAt = l.DeletedAt // RecordTransitions sets it again
 	}
 	if err := l.CheckSeen(c.Seen); err != nil {
 		return err
@@ -55,9 +52,11 @@ func (l *Link) checkFields(c *linkfield.Change, newURL bool, now time.Time) erro
 	for _, f := range linkfield.Fields {
 		checks = append(checks, f.Set(&l.Values, c))
 	}
-	if isNew := c.ExpiresAt.Set && !linkfield.SameInstant(before, l.ExpiresAt); isNew && l.ExpiresAt != nil &&
-		!l.ExpiresAt.After(now) && !c.KeepsPast {
-		checks = append(checks, errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt"))
+	if c.ExpiresAt.Set && !linkfield.SameInstant(before, l.ExpiresAt) {
+		if l.ExpiresAt != nil && !l.ExpiresAt.After(now) && !c.KeepsPast {
+			checks = append(checks, errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt"))
+		}
+		l.EndedAt = l.DeletedAt // RecordTransitions sets it again
 	}
 	checks = append(checks, linkfield.CheckPeriod(l.StartsAt, l.ExpiresAt))
 	if c.Routing.Set {
