@@ -7,7 +7,6 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/event/audit"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -17,10 +16,7 @@ func (r *mutationResolver) ScheduleLinkChange(
 ) (*gen.ScheduleLinkChangePayload, error) {
 	workspaceOf := func(ctx context.Context, linkID string) (string, error) {
 		workspaceID, err := r.Links.WorkspaceOf(ctx, linkID)
-		if errs.Is(err, errs.NotFound) {
-			err = errs.From(err).At("linkId")
-		}
-		return workspaceID, err
+		return workspaceID, notFoundAt(err, "linkId")
 	}
 	add := func(ctx context.Context, m workspace.Membership, linkID string) (*link.ScheduledChange, error) {
 		return r.Schedule.Add(ctx, m, linkID, in.At, changeOf(in.Change.LinkFields, in.Change.URL))
