@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -154,7 +153,7 @@ type counting struct {
 }
 
 func (c *counting) Carry(_ context.Context, count func(click.Month) (map[string]click.MonthCount, error)) (err error) {
-	c.counted, err = count(click.MonthOf(time.Now()))
+	c.counted, err = count(click.MonthOf(clicktest.Noon))
 	return err
 }
 
