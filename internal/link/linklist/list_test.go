@@ -403,6 +403,7 @@ func TestSearch_FindsPastedShortURLs(t *testing.T) {
 			"http://sho.rt/" + slug + "/Promo", "https://SHO.RT/" + slug + "/promo", "sho.rt/" + slug + "/Promo+",
 			" //sho.rt/" + slug + "/Promo?utm_source=x&y=1 ", slug + "/promo", "/" + strings.ToUpper(slug) + "/PROMO",
 			"Promo+", "promo?a=b", "https://" + host + "/promo", host + "/Promo", "http://sho.rt/" + slug + "/Promo/",
+			"<http://sho.rt/" + slug + "/Promo>", "“" + host + "/promo”",
 		} {
 			wanttest.Equal(t, []string{l.OriginalURL}, found(text, Filter{}), "%s", text)
 			wanttest.Equal(t, []string(nil), found(text, Filter{Tags: []string{"none"}}), "%s with a tag", text)

@@ -294,10 +294,21 @@ func (s *Resolver) ParseShortURL(shortURL string) (Address, error) {
 	return at, nil
 }
 
+// brackets are what texts enclose URLs in.
+var brackets = []string{"<>", "()", `""`, "''", "‘’", "“”", "„“", "«»"}
+
 // ParsePasted is ParseShortURL for a text as people copy it, also without its scheme. Without a host
 // it is at the instance's own, and a code alone below the slug, or at the root if that is empty.
 func (s *Resolver) ParsePasted(text, slug string) (Address, error) {
-	text = strings.TrimLeft(strings.TrimSpace(text), "/")
+	text = strings.TrimSpace(text)
+	for _, pair := range brackets {
+		_, first := utf8.DecodeRuneInString(pair)
+		inner, isOpen := strings.CutPrefix(text, pair[:first])
+		if inner, isClosed := strings.CutSuffix(inner, pair[first:]); isOpen && isClosed {
+			text = inner
+		}
+	}
+	text = strings.TrimLeft(text, "/")
 	first, _ := cutSegment(text)
 	switch {
 	case strings.Contains(text, "://"):

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/link/shortcode"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -61,6 +64,39 @@ func TestParseShortURL_ReadsHostAndCode(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want NotFound", in, got, err)
 		}
 	}
+}
+
+// FuzzParsePasted: what a short URL leads to, a visitor's path does too, and however people copy it.
+func FuzzParsePasted(f *testing.F) {
+	for _, path := range []string{
+		"promo", "own/promo", "OWN/Promo+", "promo).", "promo&x=1", "promo%26a%3Db", "own/promo/a", "%61bc/", "a\"b/c", "/",
+		"é/ü", "a b", "own/..", "x:y", "a?b", "%", "\u202e", "own/promo%2Fa",
+	} {
+		f.Add(path, "own")
+	}
+	r := must.Value(New(Config{PublicURL: "http://sho.rt", CacheBytes: 1 << 20, Now: time.Now,
+		Feed: feed.New(nil, slog.New(slog.DiscardHandler), time.Now), Log: slog.New(slog.DiscardHandler)}))(f)
+	f.Fuzz(func(t *testing.T, path, slug string) {
+		_, _ = r.ParsePasted(path, slug)
+		u, err := url.Parse("http://sho.rt/" + path)
+		if err != nil || u.Host != "sho.rt" || u.EscapedPath() != "/"+path || !IsClean(u.Path) {
+			return // of no request that is served
+		}
+		want, ok := PathAddress(u, true)
+		if !ok || !want.IsPlausible() || !shortcode.IsCode(want.Code) {
+			return
+		}
+		want.Query, want.Path = "", strings.TrimSuffix(want.Path, "/")
+		for _, text := range []string{
+			u.String(), "sho.rt/" + path, "HTTPS://SHO.RT/" + path + "?utm_source=x#y", " //sho.rt/" + path + "\n",
+			"<" + u.String() + ">", "“" + u.String() + "”",
+		} {
+			got, err := r.ParsePasted(text, slug)
+			if got.Path = strings.TrimSuffix(got.Path, "/"); err != nil || got != want {
+				t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
+			}
+		}
+	})
 }
 
 // TestResolver_MemoryIsBounded: however many codes that do not exist are requested.
