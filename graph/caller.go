@@ -8,6 +8,7 @@ import (
 
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -111,13 +112,13 @@ const requests = "requests"
 // budget returns the points that a caller and its groups may spend in a minute.
 func (c *Config) budget(name string, perMinute int64) transport.Budget {
 	rate := ratelimit.Rate{Name: name, Attempts: perMinute, Window: time.Minute}
-	return func(ctx context.Context, caller transport.Caller, points int64) (transport.Allowance, error) {
+	return func(ctx context.Context, caller transport.Caller, points int64) (limit.Allowance, error) {
 		own := rate
 		if name == requests && caller.RequestsPerMinute > 0 {
 			own.Attempts = min(own.Attempts, caller.RequestsPerMinute)
 		}
 		a, err := c.Meter.Spend(ctx, own, caller.Subject, points)
-		allowance := transport.Allowance{
+		allowance := limit.Allowance{
 			Known: a.Known, Limit: own.Attempts, Left: a.Left, Window: own.Window, Reset: a.Reset,
 		}
 		for _, g := range caller.Groups {

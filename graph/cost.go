@@ -220,8 +220,8 @@ func (r *queryResolver) RateLimit(ctx context.Context) (*gen.RateLimit, error) {
 	if !r.Meter.Off {
 		limits.Limit = &r.CostRate
 	}
-	if b.Known {
-		limits.Remaining, limits.ResetsAt = &b.Remaining, &b.ResetsAt
+	if b.Allowance.Known {
+		limits.Remaining, limits.ResetsAt = &b.Allowance.Left, &b.ResetsAt
 	}
 	return limits, nil
 }

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/linkforge/linkforge/internal/link"
@@ -23,60 +25,58 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/account"
 )
 
-// bills are the costs in a response: in the extension, and in the field.
-type bills struct {
-	Data       struct{ RateLimit *costInfo }
-	Extensions struct{ Cost *costInfo }
-}
+var costLeft = regexp.MustCompile(`"cost";r=(\d+)`)
 
-type costInfo struct {
-	Limit, Remaining        *int64
-	Cost, Requested, Actual int
-	ResetsAt                *time.Time
-}
-
-// askBill sends an operation that requests its cost.
-func (b *bundle) askBill(t *testing.T, token, query string, variables map[string]any) (bills, reply) {
+// askBill sends an operation, and returns the points that it took from the caller's budget: what
+// remains is in the headers of the response, and of one before it.
+func (b *bundle) askBill(t *testing.T, token, query string, variables map[string]any) (int, reply) {
 	t.Helper()
-	body := must.Value(json.Marshal(map[string]any{"query": query, "variables": variables,
-		"extensions": map[string]any{"cost": true}}))(t)
+	left := func(r reply, otherwise int) int {
+		if found := costLeft.FindStringSubmatch(strings.Join(r.Header.Values("RateLimit"), ", ")); found != nil {
+			return must.Value(strconv.Atoi(found[1]))(t)
+		}
+		return otherwise
+	}
+	before := left(b.ask(t, token, "{ __typename }"), 0)
+	body := must.Value(json.Marshal(map[string]any{"query": query, "variables": variables}))(t)
 	r := b.send(t, token, http.MethodPost, "/", "application/json", string(body), mediaGraphQL)
-	var got bills
-	must.NoError(t, json.Unmarshal([]byte(r.Text), &got))
-	return got, r
+	after := left(r, before)
+	if after > before { // another minute
+		before = int(b.CostRate)
+	}
+	return before - after, r
 }
 
-// TestCost_IsReportedOnRequest compares the requested cost, and that of the response.
-func TestCost_IsReportedOnRequest(t *testing.T) {
+// TestCost_IsInTheHeaders compares what operations take from the budget.
+func TestCost_IsInTheHeaders(t *testing.T) {
 	t.Parallel()
 	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	for i := range 3 {
 		b.link(t, ada, fmt.Sprintf("https://example.com/%d", i))
 	}
 	for name, c := range map[string]struct {
-		query             string
-		requested, actual int
+		query string
+		want  int
 	}{
-		"a field":          {`{ __typename }`, 1, 1},
-		"what is left out": {`{ me { id name @skip(if: true) } }`, 3, 2},
-		"a repeated field": {`{ me { id } me { id } }`, 4, 2},
-		"null":             {`{ node(id: "x") { id __typename } }`, 6, 4},
+		"a field":          {`{ __typename }`, 1},
+		"what is left out": {`{ me { id name @skip(if: true) } }`, 3},
+		"a repeated field": {`{ me { id } me { id } }`, 4},
+		"null":             {`{ node(id: "x") { id __typename } }`, 6},
 		"a page": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 50) { edges { node { id ` +
-			`code } } } } }`, 1 + 1 + 50*4, 1 + 1 + 1 + 3*3},
+			`code } } } } }`, 1 + 1 + 50*4},
 		"a page that is full": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 3) { edges { node { id } ` +
-			`} } } }`, 1 + 1 + 3*3, 1 + 1 + 1 + 3*2},
+			`} } } }`, 1 + 1 + 3*3},
 		"long texts": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 2) { edges { node { ` +
-			`originalUrl } } } } }`, 1 + 1 + 2*7, 1 + 1 + 1 + 2*6},
+			`originalUrl } } } } }`, 1 + 1 + 2*7},
 		"changes": {
 			`query ($w: ID!) { workspace(by: {id: $w}) { events(first: 2) { edges { node { changes { before after ` +
-				`} } } } } }`, 1 + 1 + 2*(1+1+1+3*10), 1 + 1 + 1 + 2*(1+1)},
+				`} } } } } }`, 1 + 1 + 2*(1+1+1+3*10)},
 		"of the right type": {`query ($w: ID!) { node(id: $w) { ... on Workspace { slug } ... on Link { code ` +
-			`title } } }`, 7, 5},
+			`title } } }`, 7},
 		"a batch": {`mutation ($w: ID!) { createLinks(input: {workspaceId: $w, links: [{url: ` +
-			`"https://example.com/0"}, {url: "nothing"}]}) { results { created errors { code } } } }`, 1 + 2, 1 + 2},
-		"stats": {`query ($w: ID!) { workspace(by: {id: $w}) { stats { clicks } } }`, 1 + 20 + 1,
-			1 + 20 + 1},
-		"what the schema says": {`{ __schema { queryType { name } } }`, 1, 3},
+			`"https://example.com/0"}, {url: "nothing"}]}) { results { created errors { code } } } }`, 1 + 2},
+		"stats":                {`query ($w: ID!) { workspace(by: {id: $w}) { stats { clicks } } }`, 1 + 20 + 1},
+		"what the schema says": {`{ __schema { queryType { name } } }`, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t, b.db, func(c *Config) { c.Introspection = true })
@@ -84,28 +84,10 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 			if !strings.Contains(c.query, "$w") {
 				variables = nil
 			}
-			got, r := b.askBill(t, ada.token, c.query, variables)
-			cost := got.Extensions.Cost
-			if cost == nil || cost.Remaining == nil || cost.ResetsAt == nil || len(r.Errors) > 0 {
-				t.Error(r.Text)
-				return
-			}
-			if cost.Requested != c.requested || cost.Actual != c.actual ||
-				*cost.Remaining != b.CostRate-int64(c.requested) {
-				t.Errorf("%+v, want %d and %d: %s", *cost, c.requested, c.actual, r.Text)
-			}
-			if left := time.Until(*cost.ResetsAt); left < 30*time.Second || left > 61*time.Second {
-				t.Errorf("all points come back in %s", left)
+			if got, r := b.askBill(t, ada.token, c.query, variables); got != c.want || len(r.Errors) > 0 {
+				t.Errorf("%d points, want %d: %s", got, c.want, r.Text)
 			}
 		})
-	}
-	for _, extensions := range []string{``, `,"extensions":{}`, `,"extensions":{"cost":false}`,
-		`,"extensions":{"cost":"true"}`} {
-		r := b.send(t, "", http.MethodPost, "/", "application/json", `{"query":"{ __typename }"`+extensions+`}`,
-			mediaGraphQL)
-		if r.Text != `{"data":{"__typename":"Query"}}` {
-			t.Errorf("%s: %s", extensions, r.Text)
-		}
 	}
 }
 
@@ -116,16 +98,23 @@ func TestCost_IsTakenFromTheCallersBudget(t *testing.T) {
 	ada, eve := b.person(t, "ada").token, b.person(t, "eve").token
 	const query = `{ rateLimit { limit cost remaining resetsAt } }`
 	for left := int64(15); left >= 0; left -= 5 {
-		got, r := b.askBill(t, ada, query, nil)
-		field, cost := got.Data.RateLimit, got.Extensions.Cost
-		if field == nil || *field.Limit != 20 || field.Cost != 5 || *field.Remaining != left ||
-			!field.ResetsAt.After(time.Now()) {
-			t.Errorf("%d left: %s", left, r.Text)
-			continue
+		r := b.ask(t, ada, query)
+		var got struct {
+			RateLimit struct {
+				Limit, Cost, Remaining int64
+				ResetsAt               time.Time
+			}
 		}
-		if diff := cmp.Diff(costInfo{Requested: 5, Actual: 5, Remaining: &left, ResetsAt: field.ResetsAt},
-			*cost); diff != "" {
-			t.Errorf("the extension (-want +got):\n%s", diff)
+		must.NoError(t, json.Unmarshal(r.Data, &got))
+		until := time.Until(got.RateLimit.ResetsAt)
+		if got.RateLimit.Limit != 20 || got.RateLimit.Cost != 5 || got.RateLimit.Remaining != left ||
+			until < 30*time.Second || until > 61*time.Second {
+			t.Errorf("%d left: %s", left, r.Text)
+		}
+		policy, state := r.Header.Values("RateLimit-Policy"), r.Header.Values("RateLimit")
+		if !slices.Contains(policy, `"cost";q=20;w=60`) ||
+			!strings.HasPrefix(state[len(state)-1], fmt.Sprintf(`"cost";r=%d;t=`, left)) {
+			t.Errorf("%d left: headers %v", left, r.Header)
 		}
 	}
 	r := b.ask(t, ada, "{ __typename }")
@@ -150,8 +139,8 @@ func TestCost_OfRefusedOperationsIsZero(t *testing.T) {
 			t.Errorf("%s: %s", query, r.Text)
 		}
 	}
-	if got, r := b.askBill(t, "", "{ __typename }", nil); got.Extensions.Cost == nil ||
-		*got.Extensions.Cost.Remaining != b.CostRate-1 {
+	if r := b.ask(t, "", "{ rateLimit { remaining } }"); !strings.Contains(r.Text,
+		fmt.Sprintf(`"remaining":%d}`, b.CostRate-2)) {
 		t.Error(r.Text)
 	}
 }
@@ -162,11 +151,10 @@ func TestCost_WithoutLimits(t *testing.T) {
 		c.CostRate, c.Meter = 1,
 			ratelimit.NewMeter(ratelimit.Limiter{Off: true}, time.Now)
 	})
-	got, r := b.askBill(t, "", `{ rateLimit { limit cost remaining resetsAt } }`, nil)
-	want := `{"data":{"rateLimit":{"limit":null,"cost":5,"remaining":null,"resetsAt":null}},` +
-		`"extensions":{"cost":{"actual":5,"remaining":null,"requested":5,"resetsAt":null}}}`
-	if r.Text != want {
-		t.Errorf("%+v: %s", got, r.Text)
+	r := b.ask(t, "", `{ rateLimit { limit cost remaining resetsAt } }`)
+	want := `{"data":{"rateLimit":{"limit":null,"cost":5,"remaining":null,"resetsAt":null}}}`
+	if r.Text != want || r.Header.Get("RateLimit") != "" {
+		t.Errorf("%v %s", r.Header, r.Text)
 	}
 }
 
@@ -179,9 +167,8 @@ func (b *bundle) costs(t *testing.T, p person, id, operation string, want int) {
 			variables[name] = value
 		}
 	}
-	got, r := b.askBill(t, p.token, operation, variables)
-	if cost := got.Extensions.Cost; len(r.Errors) > 0 || cost == nil || cost.Requested != want {
-		t.Errorf("%s, want %d: %s", operation, want, r.Text)
+	if got, r := b.askBill(t, p.token, operation, variables); len(r.Errors) > 0 || got != want {
+		t.Errorf("%s: %d points, want %d: %s", operation, got, want, r.Text)
 	}
 }
 

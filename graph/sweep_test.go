@@ -89,11 +89,8 @@ var tooExpensive = regexp.MustCompile(`The operation costs (\d+) points`)
 func (s *sweep) measure(t *testing.T, c call) measured {
 	t.Helper()
 	before := processorTime(t)
-	got, r := s.askBill(t, s.token, c.query, c.variables)
-	m := measured{name: c.name, took: processorTime(t) - before}
-	if got.Extensions.Cost != nil {
-		m.points = got.Extensions.Cost.Requested
-	}
+	points, r := s.askBill(t, s.token, c.query, c.variables)
+	m := measured{name: c.name, took: processorTime(t) - before, points: points}
 	if refused := tooExpensive.FindStringSubmatch(r.Text); refused != nil {
 		m.points = must.Value(strconv.Atoi(refused[1]))(t)
 	} else if r.Data == nil || strings.Contains(r.Text, `"code":"INVALID`) &&

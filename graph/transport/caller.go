@@ -50,41 +50,44 @@ func callerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Calle
 
 // Budget deducts points from the budgets of a caller and its groups within a window, and returns
 // the caller's. It returns RateLimited if too few remain in any. A nil Budget limits nothing.
-type Budget func(ctx context.Context, c Caller, points int64) (Allowance, error)
+type Budget func(ctx context.Context, c Caller, points int64) (limit.Allowance, error)
 
-// Allowance is the state of a subject's budget.
-type Allowance struct {
-	// Known is false if the budget is not limited, or its state is not available.
-	Known bool
-	// Limit is the budget of a Window. Left remains of it, and Reset is the time until it is full
-	// again.
-	Limit, Left   int64
-	Window, Reset time.Duration
-	// OfGroup says that the budget of a group was exceeded, not the caller's.
-	OfGroup bool
-}
-
-func (b Budget) spend(ctx context.Context, c Caller, points int64) (Allowance, error) {
+func (b Budget) spend(ctx context.Context, c Caller, points int64) (limit.Allowance, error) {
 	if b == nil {
-		return Allowance{}, nil
+		return limit.Allowance{}, nil
 	}
 	return b(ctx, c, points)
 }
 
+// addAllowance adds the state of a budget to the headers of a response
+// (https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/).
+func addAllowance(head http.Header, name string, a limit.Allowance) {
+	if a.Known {
+		head.Add("RateLimit-Policy", fmt.Sprintf(`"%s";q=%d;w=%d`, name, a.Limit, int(a.Window.Seconds())))
+		head.Add("RateLimit", fmt.Sprintf(`"%s";r=%d;t=%d`, name, a.Left, int(a.Reset.Seconds())))
+	}
+}
+
+// addCost adds the caller's budget of points to the headers, as it is after an operation.
+func addCost(head http.Header, operation *graphql.OperationContext) {
+	if operation == nil {
+		return
+	}
+	if b := limit.BillOf(operation); b != nil {
+		a := b.Allowance
+		a.Left = b.Left()
+		addAllowance(head, "cost", a)
+	}
+}
+
 // authenticate returns the caller of a request, and counts the request. Response headers state the
-// remaining requests of the caller
-// (https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/). The status belongs to
-// the error.
+// remaining requests of the caller. The status belongs to the error.
 func (h *Handler) authenticate(
 	ctx context.Context, head http.Header, authorization string,
 ) (caller Caller, status int, err error) {
 	caller, refused := h.config.Authenticate(ctx, authorization)
 	allowance, err := h.config.Requests.spend(ctx, caller, 1)
-	if allowance.Known {
-		window, reset := int(allowance.Window.Seconds()), int(allowance.Reset.Seconds())
-		head.Set("RateLimit-Policy", fmt.Sprintf(`"requests";q=%d;w=%d`, allowance.Limit, window))
-		head.Set("RateLimit", fmt.Sprintf(`"requests";r=%d;t=%d`, allowance.Left, reset))
-	}
+	addAllowance(head, "requests", allowance)
 	if err != nil {
 		return caller, http.StatusTooManyRequests, err
 	}
@@ -99,11 +102,10 @@ func (h *Handler) authenticate(
 
 // chargeCost takes the cost of an operation from the caller's budget. It returns RateLimited. A few
 // expensive operations are limited like many cheap requests.
-func (h *Handler) chargeCost(ctx context.Context, operation *graphql.OperationContext) error {
+func (h *Handler) chargeCost(ctx context.Context, operation *graphql.OperationContext) (err error) {
 	b := limit.BillOf(operation)
-	allowance, err := h.config.Cost.spendOn(ctx, b.Cost)
-	b.Known, b.Remaining = allowance.Known, allowance.Left
-	b.ResetsAt = h.config.Now().Add(allowance.Reset).UTC().Truncate(time.Microsecond)
+	b.Allowance, err = h.config.Cost.spendOn(ctx, b.Cost)
+	b.ResetsAt = h.config.Now().Add(b.Allowance.Reset).UTC().Truncate(time.Microsecond)
 	return err
 }
 
@@ -121,7 +123,7 @@ func (b Budget) ChargeWork(ctx context.Context, points int) error {
 }
 
 // spendOn takes points from the budget of an operation's caller. It returns RateLimited.
-func (b Budget) spendOn(ctx context.Context, points int) (Allowance, error) {
+func (b Budget) spendOn(ctx context.Context, points int) (limit.Allowance, error) {
 	allowance, err := b.spend(ctx, callerOf(ctx), int64(points))
 	if errs.Is(err, errs.RateLimited) && !allowance.OfGroup {
 		err = errs.New(errs.RateLimited,

@@ -163,6 +163,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		answer, status, err = h.execute(ctx, r.Method, operation, problems)
 	}
+	addCost(w.Header(), operation)
 	if err != nil {
 		h.refuse(r.Context(), w, media, cmp.Or(status, errs.From(err).Kind.Status()), err)
 		return

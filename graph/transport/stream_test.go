@@ -3,9 +3,11 @@ package transport
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/transport/transporttest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -66,9 +68,9 @@ func TestCaller_IsAttachedAndLimited(t *testing.T) {
 	t.Parallel()
 	spent := map[string]int64{}
 	budget := func(name string) Budget {
-		return func(_ context.Context, c Caller, points int64) (Allowance, error) {
+		return func(_ context.Context, c Caller, points int64) (limit.Allowance, error) {
 			spent[name+" "+c.Subject] += points
-			a := Allowance{Known: true, Limit: 5, Left: 5 - spent[name+" "+c.Subject]}
+			a := limit.Allowance{Known: true, Limit: 5, Left: 5 - spent[name+" "+c.Subject]}
 			if a.Left < 0 {
 				return a, errs.New(errs.RateLimited, "Too many.")
 			}
@@ -77,7 +79,8 @@ func TestCaller_IsAttachedAndLimited(t *testing.T) {
 	}
 	b := setup(t, func(c *Config) { c.Requests, c.Cost = budget("requests"), budget("cost") })
 	if r := b.post(t, "{ __typename }"); r.Codes() != "" || r.Header.Get("RateLimit") != `"requests";r=4;t=0` ||
-		!strings.HasPrefix(r.Header.Get("RateLimit-Policy"), `"requests";q=5;w=`) {
+		!strings.HasPrefix(r.Header.Get("RateLimit-Policy"), `"requests";q=5;w=`) ||
+		!slices.Equal(r.Header.Values("RateLimit")[1:], []string{`"cost";r=4;t=0`}) {
 		t.Errorf("%v %s", r.Header, r.Text)
 	}
 	if r := b.post(t, "{ a: __typename b: __typename c: __typename d: __typename e: __typename "+
