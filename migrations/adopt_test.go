@@ -103,6 +103,12 @@ func replaced(t *testing.T, d *db.DB, secret string) {
 			id, dbtest.Noon, []byte(id))
 	}
 	execute("UPDATE links SET disabled_at = ? WHERE id = 'lnk_2'", dbtest.Noon)
+	const routed = `{"rules":[{"id":"rul_a","targets":[{"id":"tgt_a"}]}]}`
+	execute("UPDATE links SET routing = ? WHERE id = 'lnk_1'", routed)
+	execute(`INSERT INTO link_versions (link_id, number, workspace_id, starts_at, ends_at, cause, actor_id, snapshot)
+		VALUES ('lnk_1', 1, 'ws_a', ?0, ?0, 'CREATED', '', ?1)`, dbtest.Noon, routed)
+	execute(`INSERT INTO scheduled_changes (id, link_id, workspace_id, due_at, patch, actor_id, created_at)
+		VALUES ('sch_a', 'lnk_1', 'ws_a', ?0, ?1, '', ?0)`, dbtest.Noon, routed)
 	execute(`INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status)
 		VALUES (1, 'ws_a', 'lnk_1', ?, 1, TRUE, FALSE, 302)`, dbtest.Noon)
 	execute("INSERT INTO api_keys (id, workspace_id, name, prefix, hash, scopes, created_by, created_at) "+
@@ -168,6 +174,9 @@ func TestAdopt_KeepsRows(t *testing.T) {
 		}
 		expect(t, "leases", read(t, d, "SELECT name FROM leases WHERE lease_holder IS NULL AND lease_until IS NULL"),
 			"tidy")
+		const routed = `{"rules":[{"ruleId":"rul_a","targets":[{"targetId":"tgt_a"}]}]}`
+		expect(t, "routings", read(t, d, "SELECT replace(CAST(routing AS TEXT), ' ', '') FROM links WHERE id = 'lnk_1'",
+			"SELECT snapshot FROM link_versions", "SELECT patch FROM scheduled_changes"), routed, routed, routed)
 		expect(t, "disabled links", read(t, d, "SELECT link_id || ',' || host FROM disabled_links"), "lnk_2,")
 		queue := []string{"lnk_2"}
 		if d.Kind == db.SQLite { // it always had a queue

@@ -210,7 +210,8 @@ func (l *modelLink) save(t *testing.T, who tenant) {
 		}
 	}
 	who.must(t, &got, `mutation ($in: CreateLinkInput!) { createLink(input: $in) { errors { code message field }
-		link { id code shortUrl routing { rules { id targets { id } } } } } }`, map[string]any{"in": in})
+		link { id code shortUrl routing { rules { id: ruleId targets { id: targetId } } } } } }`,
+		map[string]any{"in": in})
 	if len(got.CreateLink.Errors) > 0 {
 		t.Fatalf("%s: %+v", l, got.CreateLink.Errors)
 	}

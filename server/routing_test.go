@@ -3,8 +3,8 @@ package main
 import "testing"
 
 // routingFields select the identities of a link's routing.
-const routingFields = `routing { rules { id name targets { id url share clickCount } } query { mode } forwardPath
-	endedUrl
+const routingFields = `routing { rules { id: ruleId name targets { id: targetId url share clickCount } }
+	query { mode } forwardPath endedUrl
 	warnings { code field } }`
 
 type routedView struct {

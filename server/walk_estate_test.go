@@ -339,7 +339,7 @@ func (e *estate) createRules() {
 			"gate":  map[string]any{"password": "a password of the walk", "notice": e.text("notice"), "confirm": true},
 			"tests": []any{map[string]any{"visit": map[string]any{"country": "DE"}, "status": 302}},
 		},
-	}, "link { id routing { rules { id targets { id } } } }")
+	}, "link { id routing { rules { id: ruleId targets { id: targetId } } } }")
 	made := got["link"].(map[string]any)
 	created := made["routing"].(map[string]any)["rules"].([]any)[0].(map[string]any)
 	e.ids[linkIDs] = append(e.ids[linkIDs], textAt(made, "id"))

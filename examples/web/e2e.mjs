@@ -588,7 +588,7 @@ async function followAs(shortUrl, targets) {
 
 async function readRules(shortUrl) {
   const query = `query ($shortUrl: String!) { link(by: {shortUrl: $shortUrl}) { id routing { query { mode only } endedUrl rules {
-    id name targets { id name url share } when {
+    ruleId name targets { targetId name url share } when {
       country device os browser language referrer query { name value } weekly { timezone days from to } during { from to }
       network bot } } } } }`;
   const { link } = await request(query, { shortUrl });

@@ -6212,7 +6212,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RoutingRule.Enabled(childComplexity), true
-	case "RoutingRule.id":
+	case "RoutingRule.ruleId":
 		if e.ComplexityRoot.RoutingRule.ID == nil {
 			break
 		}
@@ -6255,7 +6255,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RoutingTarget.ClickCount(childComplexity), true
-	case "RoutingTarget.id":
+	case "RoutingTarget.targetId":
 		if e.ComplexityRoot.RoutingTarget.ID == nil {
 			break
 		}
@@ -10187,8 +10187,8 @@ func (ec *executionContext) childFields_RotateWebhookSecretPayload(ctx context.C
 
 func (ec *executionContext) childFields_RoutingRule(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
-	case "id":
-		return ec.fieldContext_RoutingRule_id(ctx, field)
+	case "ruleId":
+		return ec.fieldContext_RoutingRule_ruleId(ctx, field)
 	case "name":
 		return ec.fieldContext_RoutingRule_name(ctx, field)
 	case "enabled":
@@ -10207,8 +10207,8 @@ func (ec *executionContext) childFields_RoutingRule(ctx context.Context, field g
 
 func (ec *executionContext) childFields_RoutingTarget(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
-	case "id":
-		return ec.fieldContext_RoutingTarget_id(ctx, field)
+	case "targetId":
+		return ec.fieldContext_RoutingTarget_targetId(ctx, field)
 	case "name":
 		return ec.fieldContext_RoutingTarget_name(ctx, field)
 	case "url":
@@ -31746,13 +31746,13 @@ func (ec *executionContext) fieldContext_RotateWebhookSecretPayload_errors(_ con
 	return fc, nil
 }
 
-func (ec *executionContext) _RoutingRule_id(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingRule_ruleId(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RoutingRule_id(ctx, field)
+			return ec.fieldContext_RoutingRule_ruleId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.ID, nil
@@ -31765,7 +31765,7 @@ func (ec *executionContext) _RoutingRule_id(ctx context.Context, field graphql.C
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_RoutingRule_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func (ec *executionContext) fieldContext_RoutingRule_ruleId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, "ID")
 }
 
@@ -31934,13 +31934,13 @@ func (ec *executionContext) fieldContext_RoutingRule_stickiness(_ context.Contex
 	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, "Stickiness")
 }
 
-func (ec *executionContext) _RoutingTarget_id(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
+func (ec *executionContext) _RoutingTarget_targetId(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RoutingTarget_id(ctx, field)
+			return ec.fieldContext_RoutingTarget_targetId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.ID, nil
@@ -31953,7 +31953,7 @@ func (ec *executionContext) _RoutingTarget_id(ctx context.Context, field graphql
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_RoutingTarget_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func (ec *executionContext) fieldContext_RoutingTarget_targetId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RoutingTarget", field, false, false, "ID")
 }
 
@@ -45494,15 +45494,15 @@ func (ec *executionContext) unmarshalInputRoutingRuleInput(ctx context.Context, 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "name", "enabled", "when", "unless", "targets", "stickiness"}
+	fieldsInOrder := [...]string{"ruleId", "name", "enabled", "when", "unless", "targets", "stickiness"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
 			continue
 		}
 		switch k {
-		case "id":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+		case "ruleId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ruleId"))
 			data, err := ec.unmarshalOID2string(ctx, v)
 			if err != nil {
 				return it, err
@@ -45578,15 +45578,15 @@ func (ec *executionContext) unmarshalInputRoutingTargetInput(ctx context.Context
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "name", "url", "share", "maxClicks"}
+	fieldsInOrder := [...]string{"targetId", "name", "url", "share", "maxClicks"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
 			continue
 		}
 		switch k {
-		case "id":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+		case "targetId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("targetId"))
 			data, err := ec.unmarshalOID2string(ctx, v)
 			if err != nil {
 				return it, err
@@ -54809,8 +54809,8 @@ func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionS
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("RoutingRule")
-		case "id":
-			out.Values[i] = ec._RoutingRule_id(ctx, field, obj)
+		case "ruleId":
+			out.Values[i] = ec._RoutingRule_ruleId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -54872,8 +54872,8 @@ func (ec *executionContext) _RoutingTarget(ctx context.Context, sel ast.Selectio
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("RoutingTarget")
-		case "id":
-			out.Values[i] = ec._RoutingTarget_id(ctx, field, obj)
+		case "targetId":
+			out.Values[i] = ec._RoutingTarget_targetId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}

@@ -144,3 +144,13 @@ ALTER TABLE import_rows ALTER COLUMN error TYPE TEXT COLLATE "C" USING CASE WHEN
         CASE WHEN error_field IS NULL THEN json_build_array() ELSE json_build_array(error_field) END))::TEXT END;
 ALTER TABLE import_rows RENAME COLUMN error TO errors;
 ALTER TABLE import_rows DROP COLUMN error_code, DROP COLUMN error_field;
+
+-- Rules and targets have the names of their ids that clicks have.
+SET LOCAL ROLE linkforge_system;
+UPDATE links SET routing = replace(replace(routing::TEXT, '"id": "rul_', '"ruleId": "rul_'),
+    '"id": "tgt_', '"targetId": "tgt_')::JSONB WHERE routing IS NOT NULL;
+UPDATE link_versions
+    SET snapshot = replace(replace(snapshot, '"id":"rul_', '"ruleId":"rul_'), '"id":"tgt_', '"targetId":"tgt_');
+UPDATE scheduled_changes
+    SET patch = replace(replace(patch, '"id":"rul_', '"ruleId":"rul_'), '"id":"tgt_', '"targetId":"tgt_');
+RESET ROLE;

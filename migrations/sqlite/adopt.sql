@@ -90,3 +90,11 @@ UPDATE import_rows SET errors = json_array(json_object('code', error_code, 'mess
 ALTER TABLE import_rows DROP COLUMN error_code;
 ALTER TABLE import_rows DROP COLUMN error;
 ALTER TABLE import_rows DROP COLUMN error_field;
+
+-- Rules and targets have the names of their ids that clicks have.
+UPDATE links SET routing = replace(replace(routing, '"id":"rul_', '"ruleId":"rul_'), '"id":"tgt_', '"targetId":"tgt_')
+    WHERE routing IS NOT NULL;
+UPDATE link_versions
+    SET snapshot = replace(replace(snapshot, '"id":"rul_', '"ruleId":"rul_'), '"id":"tgt_', '"targetId":"tgt_');
+UPDATE scheduled_changes
+    SET patch = replace(replace(patch, '"id":"rul_', '"ruleId":"rul_'), '"id":"tgt_', '"targetId":"tgt_');

@@ -47,7 +47,7 @@ export function toDraft({ rules, query, forwardPath, pendingUrl, endedUrl }: Edi
       ...rule,
       when: rule.when.map(toInput),
       unless: rule.unless.map(toInput),
-      targets: rule.targets.map(({ id, name, url, share, maxClicks }) => ({ id, name, url, share, maxClicks })),
+      targets: rule.targets.map(({ targetId, name, url, share, maxClicks }) => ({ targetId, name, url, share, maxClicks })),
     })),
     query: structuredClone(query),
     forwardPath,

@@ -340,7 +340,7 @@ export const RoutingOfLink = graphql(`
     updatedAt
     routing {
       rules {
-        id
+        ruleId
         name
         enabled
         when {
@@ -350,7 +350,7 @@ export const RoutingOfLink = graphql(`
           ...Condition
         }
         targets {
-          id
+          targetId
           name
           url
           share

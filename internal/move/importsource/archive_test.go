@@ -121,9 +121,9 @@ func TestRows_ReadArchives(t *testing.T) {
 	links := strings.Join([]string{
 		`{"id":"a","url":"https://example.com/","routing":{"gate":{"notice":"Hello","confirm":true},` +
 			`"forwardPath":true,"new":1,` +
-			`"bots":"EAT","card":{"title":"x","color":"red"},"utm":{"source":"a"},"rules":[{"id":"rul_1",` +
+			`"bots":"EAT","card":{"title":"x","color":"red"},"utm":{"source":"a"},"rules":[{"ruleId":"rul_1",` +
 			`"when":[{"moon":"full"}],` +
-			`"targets":[{"url":null}]},{"id":"rul_1","when":[{"bot":true}],"targets":[{"id":"tgt_1",` +
+			`"targets":[{"url":null}]},{"ruleId":"rul_1","when":[{"bot":true}],"targets":[{"targetId":"tgt_1",` +
 			`"url":"https://example.com/b"}]},{"targets":[null]}]}}`,
 		`{"id":"b","url":"https://example.com/","routing":{"gate":7}}`,
 		`{"id":"c","url":"https://example.com/","metadata":{"a b":"c"},"origins":[{"source":"X"},{"source":"DUB",` +

@@ -59,7 +59,7 @@ func TestApply_KeepsIdentities(t *testing.T) {
 	must.NoError(t, err)
 	wanttest.Equal(t, first, again, "the same declaration changes the routing")
 	edited, err := Apply(parse(t, `{"rules": [{"targets": [{"name": "y"}, {"url": "https://b.example/", "share": 3}]},
-		{"name": "de", "targets": [{"url": "https://other.example/", "id": "`+first.Rules[0].Targets[0].ID+`"},
+		{"name": "de", "targets": [{"url": "https://other.example/", "targetId": "`+first.Rules[0].Targets[0].ID+`"},
 			{}]}]}`), first)
 	must.NoError(t, err)
 	if edited.Rules[1].ID != first.Rules[0].ID || edited.Rules[1].Targets[0].ID != first.Rules[0].Targets[0].ID {
@@ -69,7 +69,7 @@ func TestApply_KeepsIdentities(t *testing.T) {
 		t.Error("a rule without a name and with another content has the id of a removed one")
 	}
 	swapped, err := Apply(parse(t, `{"rules": [{"targets": [{"url": "https://b.example/", "share": 3}, {"name": "x"}],
-		"id": "`+first.Rules[1].ID+`"}]}`), first)
+		"ruleId": "`+first.Rules[1].ID+`"}]}`), first)
 	must.NoError(t, err)
 	if swapped.Rules[0].Targets[0].ID != first.Rules[1].Targets[1].ID ||
 		swapped.Rules[0].Targets[1].ID != first.Rules[1].Targets[0].ID {
@@ -92,7 +92,7 @@ func TestApply_RefusesBadInput(t *testing.T) {
 	for text, field := range map[string]string{
 		rule(`"name": ""`):                                                            "rules 0 name",
 		rule(`"name": "` + long + `"`):                                                "rules 0 name",
-		rule(`"id": "rul_unknown"`):                                                   "rules 0 id",
+		rule(`"ruleId": "rul_unknown"`):                                               "rules 0 ruleId",
 		rule(`"stickiness": "SOME"`):                                                  "rules 0 stickiness",
 		rule(`"when": [{}]`):                                                          "rules 0 when 0",
 		rule(`"unless": [{"bot": true, "country": ["DE"]}]`):                          "rules 0 unless 0",

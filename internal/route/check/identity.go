@@ -20,7 +20,7 @@ func identify(r, previous *routing.Routing) error {
 	}
 	match, at := matchElements(r.Rules, previous.Rules, ruleIdentity)
 	if at >= 0 {
-		return errUnknownID("rules", strconv.Itoa(at), "id")
+		return errUnknownID("rules", strconv.Itoa(at), "ruleId")
 	}
 	for i, rule := range r.Rules {
 		before := match[i]
@@ -30,7 +30,7 @@ func identify(r, previous *routing.Routing) error {
 		rule.ID = before.ID
 		targets, at := matchElements(rule.Targets, before.Targets, targetIdentity)
 		if at >= 0 {
-			return errUnknownID("rules", strconv.Itoa(i), "targets", strconv.Itoa(at), "id")
+			return errUnknownID("rules", strconv.Itoa(i), "targets", strconv.Itoa(at), "targetId")
 		}
 		for j, target := range rule.Targets {
 			if targets[j] == nil {

@@ -40,7 +40,7 @@ type Routing struct {
 // Rule chooses a destination for visits that satisfy its conditions.
 type Rule struct {
 	// ID stays while the list of rules is edited: statistics are counted under it.
-	ID string `json:"id,omitempty"`
+	ID string `json:"ruleId,omitempty"`
 	// Name is unique in the link.
 	Name *string `json:"name,omitempty"`
 	// Enabled is nil in input for true. A disabled rule keeps its position, ID and statistics.
@@ -57,7 +57,7 @@ type Rule struct {
 // Target is a destination of a rule.
 type Target struct {
 	// ID stays while the target is edited.
-	ID string `json:"id,omitempty"`
+	ID string `json:"targetId,omitempty"`
 	// Name is unique in the rule.
 	Name *string `json:"name,omitempty"`
 	// URL is the destination; nil means the link's own.

@@ -273,7 +273,7 @@ mutation CreateAppLink($input: CreateLinkInput!) {
     link {
       id
       shortUrl
-      routing { rules { id name targets { id url } } }
+      routing { rules { ruleId name targets { targetId url } } }
     }
     errors { message code field }
   }
@@ -323,7 +323,7 @@ mutation CreateSplitTest($input: CreateLinkInput!) {
     link {
       id
       shortUrl
-      routing { rules { id stickiness targets { id name share clickCount } } }
+      routing { rules { ruleId stickiness targets { targetId name share clickCount } } }
     }
     errors { message code field }
   }
@@ -337,7 +337,7 @@ mutation CreateSplitTest($input: CreateLinkInput!) {
     query: `query ClicksByTarget($shortUrl: String!, $range: TimeRange!) {
   link(by: { shortUrl: $shortUrl }) {
     id
-    routing { rules { id name targets { id name clickCount } } }
+    routing { rules { ruleId name targets { targetId name clickCount } } }
     stats(range: $range, timezone: "UTC") {
       clicks
       rules: breakdown(by: RULE) { value clicks }
@@ -381,7 +381,7 @@ mutation UpdateRules($input: UpdateLinkInput!) {
       id
       updatedAt
       routing {
-        rules { id name enabled }
+        rules { ruleId name enabled }
         endedUrl
         warnings { code message field }
       }
