@@ -153,9 +153,9 @@ func (r *userResolver) SecondFactors(ctx context.Context, a *account.Account) (*
 func (r *userResolver) SsoIdentities(ctx context.Context, a *account.Account) ([]*account.Identity, error) {
 	p, err := private(ctx, a)
 	if p == nil {
-		return nil, err
+		return notNull([]*account.Identity(nil), err)
 	}
-	return p.Identities, err
+	return notNull(p.Identities, err)
 }
 
 func (r *userResolver) Workspaces(

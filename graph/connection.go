@@ -38,6 +38,14 @@ func list[O, T any](
 	return c, nil
 }
 
+// notNull returns an empty list for nil, which would be null in the response.
+func notNull[T any](list []T, err error) ([]T, error) {
+	if list == nil {
+		list = []T{}
+	}
+	return list, err
+}
+
 // expectAccounts expects the accounts of objects to be requested.
 func expectAccounts[T any](ctx context.Context, items []T, ids identify[T]) {
 	loader.Expect(&loader.Of(ctx).Accounts, items, func(item T) string {

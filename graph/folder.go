@@ -63,8 +63,9 @@ func (r *workspaceResolver) Folders(
 	return p, err
 }
 
-func (r *folderResolver) LinkCount(ctx context.Context, f *folder.Folder) (int64, error) {
-	return loader.Of(ctx).In(f.In).FolderLinks.Get(ctx, f.ID)
+func (r *folderResolver) LinkCount(ctx context.Context, f *folder.Folder) (*int64, error) {
+	n, err := loader.Of(ctx).In(f.In).FolderLinks.Get(ctx, f.ID)
+	return &n, err
 }
 
 func (r *linkResolver) Folder(ctx context.Context, l *link.Link) (*folder.Folder, error) {

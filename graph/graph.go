@@ -82,7 +82,9 @@ type (
 )
 
 // New returns the handler of GraphQL operations.
-func New(c Config) *transport.Handler {
+func New(c Config) *transport.Handler { return transport.New(newTransport(c)) }
+
+func newTransport(c Config) transport.Config {
 	r := &resolver{Config: c, cost: c.budget("cost", c.CostRate)}
 	t := c.Config
 	t.Schema = newSchema(r)
@@ -90,7 +92,7 @@ func New(c Config) *transport.Handler {
 	t.Authenticate = r.authenticate
 	t.Requests, t.Cost = r.budget(requests, c.RequestRate), r.cost
 	t.Passwords = limit.Passwords{Fields: passwordFields(t.Schema.Schema()), Charge: r.chargePasswords}
-	return transport.New(t)
+	return t
 }
 
 // LoadManifest reads the documents that clients may request by ID.

@@ -268,11 +268,7 @@ func (r *linkResolver) Tags(ctx context.Context, l *link.Link) ([]string, error)
 	if tags, ok := l.EffectiveTags(); ok {
 		return tags, nil
 	}
-	tags, err := loader.Of(ctx).In(l.In).Tags.Get(ctx, l.ID)
-	if tags == nil {
-		tags = []string{}
-	}
-	return tags, err
+	return notNull(loader.Of(ctx).In(l.In).Tags.Get(ctx, l.ID))
 }
 
 func (r *linkResolver) ShortURL(_ context.Context, l *link.Link) (string, error) {
@@ -287,9 +283,9 @@ func (r *linkResolver) CreatedBy(ctx context.Context, l *link.Link) (*account.Ac
 	return loader.Of(ctx).Accounts.Get(ctx, optional.Value(l.CreatedBy))
 }
 
-func (r *linkResolver) DestinationState(ctx context.Context, l *link.Link) (link.DestinationState, error) {
+func (r *linkResolver) DestinationState(ctx context.Context, l *link.Link) (*link.DestinationState, error) {
 	checks, err := r.DestinationChecks(ctx, l)
-	return link.WorstState(checks), err
+	return new(link.WorstState(checks)), err
 }
 
 func (r *linkResolver) DestinationChecks(ctx context.Context, l *link.Link) ([]*link.URLCheck, error) {
@@ -330,9 +326,9 @@ func requested(ctx context.Context, fields ...string) (n int) {
 	return n
 }
 
-func (r *linkResolver) ClickCount(ctx context.Context, l *link.Link) (int64, error) {
+func (r *linkResolver) ClickCount(ctx context.Context, l *link.Link) (*int64, error) {
 	t, err := totalOf(ctx, l)
-	return t.Clicks, err
+	return &t.Clicks, err
 }
 
 func (r *linkResolver) LastClickedAt(ctx context.Context, l *link.Link) (*time.Time, error) {

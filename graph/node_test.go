@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
+	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
@@ -97,7 +98,8 @@ func (w *nodeWorld) fill(t *testing.T) {
 	folderID := w.ids(t, w.ada.token, "Folder")[0]
 	l := w.create(t, w.ada.workspace, creation.Input{URL: "https://example.com/destination",
 		Fields: linkfield.Change{Title: optional.Set(&title), Tags: optional.Set([]string{"tag"}),
-			FolderID: optional.Set(&folderID)}})
+			FolderID: optional.Set(&folderID), Routing: optional.Set(&routing.Change{
+				Rules: optional.Set([]*routing.Rule{{Targets: []*routing.Target{{}}}})})}})
 	w.insert(t, &domain.Domain{ID: id.New(id.Domain), WorkspaceID: w.ada.workspace.ID(), Host: "links.example.com",
 		CodeSpace: domain.Shared, Token: "token", CreatedAt: now})
 	w.insert(t, &account.Identity{Issuer: "https://id.example", Subject: "1", AccountID: w.ada.accountID,
@@ -210,8 +212,8 @@ func (w *nodeWorld) compare(t *testing.T, token, typeName string, all, listed []
 	}
 }
 
-// TestNode_CoversEveryTypeWithAnID fails for a type of the schema with an id that is not tested above: clients
-// store objects by their ids.
+// TestNode_CoversEveryTypeWithAnID fails for a type of the schema with an id that is not tested
+// above: clients store objects by their ids.
 func TestNode_CoversEveryTypeWithAnID(t *testing.T) {
 	t.Parallel()
 	schema := contract(t)

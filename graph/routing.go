@@ -69,12 +69,12 @@ func (r *queryResolver) ExplainRedirect(
 
 func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.LinkRouting) ([]*check.Warning, error) {
 	if of.Link == nil { // the defaults of a workspace
-		return nil, nil
+		return []*check.Warning{}, nil
 	}
-	return r.Links.Warnings(ctx, of.Link, r.HasCountries)
+	return notNull(r.Links.Warnings(ctx, of.Link, r.HasCountries))
 }
 
-func (r *routingTargetResolver) ClickCount(ctx context.Context, of *link.LinkTarget) (int64, error) {
+func (r *routingTargetResolver) ClickCount(ctx context.Context, of *link.LinkTarget) (*int64, error) {
 	counts, err := loader.Of(ctx).In(of.Link.In).Targets.Get(ctx, of.Link.ID)
-	return counts[of.ID], err
+	return new(counts[of.ID]), err
 }

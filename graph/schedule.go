@@ -43,7 +43,7 @@ func (r *linkResolver) ScheduledChanges(ctx context.Context, l *link.Link) ([]*l
 	if err != nil {
 		return nil, err
 	}
-	return l.Pending(changes, r.Now()), nil
+	return notNull(l.Pending(changes, r.Now()), nil)
 }
 
 func (r *scheduledResolver) Changes(ctx context.Context, c *link.ScheduledChange) ([]*audit.FieldChange, error) {
@@ -54,7 +54,7 @@ func (r *scheduledResolver) Changes(ctx context.Context, c *link.ScheduledChange
 			return nil, err
 		}
 	}
-	return c.Changes(tags), nil
+	return notNull(c.Changes(tags), nil)
 }
 
 func (r *scheduledResolver) CreatedBy(ctx context.Context, c *link.ScheduledChange) (*account.Account, error) {

@@ -102,6 +102,9 @@ var ways = map[string]string{
 		%s } } } } } } } }`,
 	"ScheduledChange": `query ($w: ID!) { workspace(by: {id: $w}) {
 		links(first: 1) { edges { node { scheduledChanges { %s } } } } } }`,
+	"LinkRouting": `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { nodes { routing { %s } } } } }`,
+	"RoutingTarget": `query ($w: ID!) { workspace(by: {id: $w}) {
+		links(first: 1) { nodes { routing { rules { targets { %s } } } } } } }`,
 	"CodePreview":  `query ($w: ID!) { previewCode(workspaceId: $w, url: "https://example.com/destination") { %s } }`,
 	"ImportReport": ofReport("IMPORT", `%s`), "ImportHost": ofReport("IMPORT", `hosts { %s }`),
 	"ImportRow":        ofReport("IMPORT", `rows(first: 1) { nodes { %s } }`),

@@ -201,5 +201,5 @@ func (r *importLossResolver) Form(_ context.Context, l *importsource.Loss) (*str
 }
 
 func (r *linkResolver) Origins(ctx context.Context, l *link.Link) ([]*importer.Origin, error) {
-	return loader.Of(ctx).In(l.In).Origins.Get(ctx, l.ID)
+	return notNull(loader.Of(ctx).In(l.In).Origins.Get(ctx, l.ID))
 }

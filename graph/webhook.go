@@ -114,8 +114,9 @@ func (c *Config) webhookNodes(
 	return nodesOf(c.Webhooks.Rows().ByID, webhookIDs)(ctx, m, ids...)
 }
 
-func (r *webhookResolver) Waiting(ctx context.Context, w *webhook.Webhook) (int64, error) {
-	return loader.Of(ctx).In(w.In).Waiting.Get(ctx, w.ID)
+func (r *webhookResolver) Waiting(ctx context.Context, w *webhook.Webhook) (*int64, error) {
+	n, err := loader.Of(ctx).In(w.In).Waiting.Get(ctx, w.ID)
+	return &n, err
 }
 
 func (r *webhookResolver) Deliveries(
@@ -165,9 +166,5 @@ func (r *deliveryResolver) Event(ctx context.Context, d *webhook.Delivery) (*wor
 }
 
 func (r *deliveryResolver) Attempts(ctx context.Context, d *webhook.Delivery) ([]*webhook.Attempt, error) {
-	attempts, err := loader.Of(ctx).In(d.In).Attempts.Get(ctx, d.ID)
-	if attempts == nil {
-		attempts = []*webhook.Attempt{}
-	}
-	return attempts, err
+	return notNull(loader.Of(ctx).In(d.In).Attempts.Get(ctx, d.ID))
 }

@@ -1586,7 +1586,7 @@ type EventResolver interface {
 	Details(ctx context.Context, obj *workspace.LoggedEvent) (*string, error)
 }
 type FolderResolver interface {
-	LinkCount(ctx context.Context, obj *folder.Folder) (int64, error)
+	LinkCount(ctx context.Context, obj *folder.Folder) (*int64, error)
 }
 type ImportHostResolver interface {
 	Domain(ctx context.Context, obj *importer.HostCount) (*domain.Domain, error)
@@ -1624,11 +1624,11 @@ type LinkResolver interface {
 
 	CreatedBy(ctx context.Context, obj *link.Link) (*account.Account, error)
 
-	ClickCount(ctx context.Context, obj *link.Link) (int64, error)
+	ClickCount(ctx context.Context, obj *link.Link) (*int64, error)
 	LastClickedAt(ctx context.Context, obj *link.Link) (*time.Time, error)
 	AverageRedirectMs(ctx context.Context, obj *link.Link) (*float64, error)
 	HitQuota(ctx context.Context, obj *link.Link) (*Quota, error)
-	DestinationState(ctx context.Context, obj *link.Link) (link.DestinationState, error)
+	DestinationState(ctx context.Context, obj *link.Link) (*link.DestinationState, error)
 	DestinationChecks(ctx context.Context, obj *link.Link) ([]*link.URLCheck, error)
 
 	Versions(ctx context.Context, obj *link.Link, first *int, after *string) (*Connection[*link.Version], error)
@@ -1746,7 +1746,7 @@ type QueryResolver interface {
 	ResolvedAt(ctx context.Context, shortURL string, at time.Time) (*link.Version, error)
 }
 type RoutingTargetResolver interface {
-	ClickCount(ctx context.Context, obj *link.LinkTarget) (int64, error)
+	ClickCount(ctx context.Context, obj *link.LinkTarget) (*int64, error)
 }
 type ScheduledChangeResolver interface {
 	Changes(ctx context.Context, obj *link.ScheduledChange) ([]*audit.FieldChange, error)
@@ -1787,7 +1787,7 @@ type UserResolver interface {
 	Sessions(ctx context.Context, obj *account.Account, first *int, after *string) (*Connection[*account.Session], error)
 }
 type WebhookResolver interface {
-	Waiting(ctx context.Context, obj *webhook.Webhook) (int64, error)
+	Waiting(ctx context.Context, obj *webhook.Webhook) (*int64, error)
 
 	Deliveries(ctx context.Context, obj *webhook.Webhook, first *int, after *string, status []webhook.DeliveryStatus) (*Connection[*webhook.Delivery], error)
 }
@@ -14112,10 +14112,10 @@ func (ec *executionContext) _ApiKeyConnection_totalCount(ctx context.Context, fi
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+			return ec.marshalOInt642int64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_ApiKeyConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -17679,10 +17679,10 @@ func (ec *executionContext) _DomainConnection_totalCount(ctx context.Context, fi
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+			return ec.marshalOInt642int64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_DomainConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -19607,11 +19607,11 @@ func (ec *executionContext) _Folder_linkCount(ctx context.Context, field graphql
 			return ec.Resolvers.Folder().LinkCount(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Folder_linkCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -19750,10 +19750,10 @@ func (ec *executionContext) _FolderConnection_totalCount(ctx context.Context, fi
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+			return ec.marshalOInt642int64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_FolderConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -20348,10 +20348,10 @@ func (ec *executionContext) _ImportReport_rows(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*importer.Row]) graphql.Marshaler {
-			return ec.marshalNImportRowConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOImportRowConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_ImportReport_rows(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -20996,10 +20996,10 @@ func (ec *executionContext) _InvitationConnection_totalCount(ctx context.Context
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+			return ec.marshalOInt642int64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_InvitationConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -21524,10 +21524,10 @@ func (ec *executionContext) _Link_tags(ctx context.Context, field graphql.Collec
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Link_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -21657,10 +21657,10 @@ func (ec *executionContext) _Link_origins(ctx context.Context, field graphql.Col
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*importer.Origin) graphql.Marshaler {
-			return ec.marshalNLinkOrigin2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOriginᚄ(ctx, selections, v)
+			return ec.marshalOLinkOrigin2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOriginᚄ(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Link_origins(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -21927,11 +21927,11 @@ func (ec *executionContext) _Link_clickCount(ctx context.Context, field graphql.
 			return ec.Resolvers.Link().ClickCount(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Link_clickCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -21997,10 +21997,10 @@ func (ec *executionContext) _Link_hitQuota(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Quota) graphql.Marshaler {
-			return ec.marshalNQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQuota(ctx, selections, v)
+			return ec.marshalOQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQuota(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Link_hitQuota(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -22028,11 +22028,11 @@ func (ec *executionContext) _Link_destinationState(ctx context.Context, field gr
 			return ec.Resolvers.Link().DestinationState(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v link.DestinationState) graphql.Marshaler {
-			return ec.marshalNDestinationState2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationState(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *link.DestinationState) graphql.Marshaler {
+			return ec.marshalODestinationState2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationState(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Link_destinationState(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -22052,10 +22052,10 @@ func (ec *executionContext) _Link_destinationChecks(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*link.URLCheck) graphql.Marshaler {
-			return ec.marshalNDestinationCheck2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐURLCheckᚄ(ctx, selections, v)
+			return ec.marshalODestinationCheck2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐURLCheckᚄ(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Link_destinationChecks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -22108,10 +22108,10 @@ func (ec *executionContext) _Link_versions(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*link.Version]) graphql.Marshaler {
-			return ec.marshalNLinkVersionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOLinkVersionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Link_versions(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -22195,10 +22195,10 @@ func (ec *executionContext) _Link_scheduledChanges(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*link.ScheduledChange) graphql.Marshaler {
-			return ec.marshalNScheduledChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChangeᚄ(ctx, selections, v)
+			return ec.marshalOScheduledChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChangeᚄ(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Link_scheduledChanges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -22371,10 +22371,10 @@ func (ec *executionContext) _Link_qrCode(ctx context.Context, field graphql.Coll
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *QRCode) graphql.Marshaler {
-			return ec.marshalNQrCode2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQRCode(ctx, selections, v)
+			return ec.marshalOQrCode2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQRCode(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Link_qrCode(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -22602,10 +22602,10 @@ func (ec *executionContext) _LinkConnection_totalCount(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+			return ec.marshalOInt642int64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_LinkConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -23240,10 +23240,10 @@ func (ec *executionContext) _LinkRouting_warnings(ctx context.Context, field gra
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*check.Warning) graphql.Marshaler {
-			return ec.marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarningᚄ(ctx, selections, v)
+			return ec.marshalORoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarningᚄ(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_LinkRouting_warnings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -24525,10 +24525,10 @@ func (ec *executionContext) _Member_user(ctx context.Context, field graphql.Coll
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *account.Account) graphql.Marshaler {
-			return ec.marshalNUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
+			return ec.marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Member_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -24699,10 +24699,10 @@ func (ec *executionContext) _MemberConnection_totalCount(ctx context.Context, fi
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+			return ec.marshalOInt642int64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_MemberConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -28550,10 +28550,10 @@ func (ec *executionContext) _ParityReport_differences(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*parity.Row]) graphql.Marshaler {
-			return ec.marshalNParityDifferenceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOParityDifferenceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_ParityReport_differences(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29070,10 +29070,10 @@ func (ec *executionContext) _Query_nodes(ctx context.Context, field graphql.Coll
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []limit.Node) graphql.Marshaler {
-			return ec.marshalNNode2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐNode(ctx, selections, v)
+			return ec.marshalONode2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐNode(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Query_nodes(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29202,10 +29202,10 @@ func (ec *executionContext) _Query_previewCode(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *creation.Preview) graphql.Marshaler {
-			return ec.marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋcreationᚐPreview(ctx, selections, v)
+			return ec.marshalOCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋcreationᚐPreview(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Query_previewCode(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -29245,10 +29245,10 @@ func (ec *executionContext) _Query_platformStats(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PlatformStats) graphql.Marshaler {
-			return ec.marshalNPlatformStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPlatformStats(ctx, selections, v)
+			return ec.marshalOPlatformStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPlatformStats(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Query_platformStats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -32061,11 +32061,11 @@ func (ec *executionContext) _RoutingTarget_clickCount(ctx context.Context, field
 			return ec.Resolvers.RoutingTarget().ClickCount(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_RoutingTarget_clickCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -32429,10 +32429,10 @@ func (ec *executionContext) _ScheduledChange_changes(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
-			return ec.marshalNFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFieldChangeᚄ(ctx, selections, v)
+			return ec.marshalOFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFieldChangeᚄ(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_ScheduledChange_changes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -33261,10 +33261,10 @@ func (ec *executionContext) _Stats_series(ctx context.Context, field graphql.Col
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []stats.Point) graphql.Marshaler {
-			return ec.marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐPointᚄ(ctx, selections, v)
+			return ec.marshalOStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐPointᚄ(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Stats_series(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -33305,10 +33305,10 @@ func (ec *executionContext) _Stats_breakdown(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*StatsSlice) graphql.Marshaler {
-			return ec.marshalNStatsSlice2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStatsSliceᚄ(ctx, selections, v)
+			return ec.marshalOStatsSlice2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStatsSliceᚄ(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Stats_breakdown(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -33348,10 +33348,10 @@ func (ec *executionContext) _Stats_previous(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
-			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx, selections, v)
+			return ec.marshalOStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Stats_previous(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -33872,10 +33872,10 @@ func (ec *executionContext) _TagConnection_totalCount(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+			return ec.marshalOInt642int64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_TagConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -35581,10 +35581,10 @@ func (ec *executionContext) _User_ssoIdentities(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*account.Identity) graphql.Marshaler {
-			return ec.marshalNSsoIdentity2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐIdentityᚄ(ctx, selections, v)
+			return ec.marshalOSsoIdentity2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐIdentityᚄ(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_User_ssoIdentities(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -35614,10 +35614,10 @@ func (ec *executionContext) _User_workspaces(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[workspace.Membership]) graphql.Marshaler {
-			return ec.marshalNWorkspaceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOWorkspaceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_User_workspaces(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -35658,10 +35658,10 @@ func (ec *executionContext) _User_sessions(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*account.Session]) graphql.Marshaler {
-			return ec.marshalNSessionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOSessionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_User_sessions(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -37165,11 +37165,11 @@ func (ec *executionContext) _Webhook_waiting(ctx context.Context, field graphql.
 			return ec.Resolvers.Webhook().Waiting(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_waiting(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -37259,10 +37259,10 @@ func (ec *executionContext) _Webhook_deliveries(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*webhook.Delivery]) graphql.Marshaler {
-			return ec.marshalNWebhookDeliveryConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+			return ec.marshalOWebhookDeliveryConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Webhook_deliveries(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -37490,10 +37490,10 @@ func (ec *executionContext) _WebhookConnection_totalCount(ctx context.Context, f
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+			return ec.marshalOInt642int64(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_WebhookConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -37706,10 +37706,10 @@ func (ec *executionContext) _WebhookDelivery_attempts(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Attempt) graphql.Marshaler {
-			return ec.marshalNWebhookAttempt2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttemptᚄ(ctx, selections, v)
+			return ec.marshalOWebhookAttempt2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttemptᚄ(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_WebhookDelivery_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -48178,7 +48178,7 @@ func (ec *executionContext) _ApiKeyConnection(ctx context.Context, sel ast.Selec
 			}
 		case "totalCount":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._ApiKeyConnection_totalCount(ctx, field, obj)
 				})
@@ -49820,7 +49820,7 @@ func (ec *executionContext) _DomainConnection(ctx context.Context, sel ast.Selec
 			}
 		case "totalCount":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._DomainConnection_totalCount(ctx, field, obj)
 				})
@@ -50500,7 +50500,7 @@ func (ec *executionContext) _Folder(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "linkCount":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Folder_linkCount(ctx, field, obj)
 				})
@@ -50554,7 +50554,7 @@ func (ec *executionContext) _FolderConnection(ctx context.Context, sel ast.Selec
 			}
 		case "totalCount":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._FolderConnection_totalCount(ctx, field, obj)
 				})
@@ -50846,7 +50846,7 @@ func (ec *executionContext) _ImportReport(ctx context.Context, sel ast.Selection
 			}
 		case "rows":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._ImportReport_rows(ctx, field, obj)
 				})
@@ -51106,7 +51106,7 @@ func (ec *executionContext) _InvitationConnection(ctx context.Context, sel ast.S
 			}
 		case "totalCount":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._InvitationConnection_totalCount(ctx, field, obj)
 				})
@@ -51327,7 +51327,7 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 		case "tags":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_tags(ctx, field, obj)
 				})
@@ -51354,7 +51354,7 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 		case "origins":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_origins(ctx, field, obj)
 				})
@@ -51412,7 +51412,7 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 		case "clickCount":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_clickCount(ctx, field, obj)
 				})
@@ -51430,19 +51430,19 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				})
 		case "hitQuota":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_hitQuota(ctx, field, obj)
 				})
 		case "destinationState":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_destinationState(ctx, field, obj)
 				})
 		case "destinationChecks":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_destinationChecks(ctx, field, obj)
 				})
@@ -51453,7 +51453,7 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 		case "versions":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_versions(ctx, field, obj)
 				})
@@ -51465,7 +51465,7 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 				})
 		case "scheduledChanges":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_scheduledChanges(ctx, field, obj)
 				})
@@ -51493,7 +51493,7 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 		case "qrCode":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Link_qrCode(ctx, field, obj)
 				})
@@ -51590,7 +51590,7 @@ func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.Selecti
 			}
 		case "totalCount":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._LinkConnection_totalCount(ctx, field, obj)
 				})
@@ -51828,7 +51828,7 @@ func (ec *executionContext) _LinkRouting(ctx context.Context, sel ast.SelectionS
 			}
 		case "warnings":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._LinkRouting_warnings(ctx, field, obj)
 				})
@@ -52334,7 +52334,7 @@ func (ec *executionContext) _Member(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "user":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Member_user(ctx, field, obj)
 				})
@@ -52393,7 +52393,7 @@ func (ec *executionContext) _MemberConnection(ctx context.Context, sel ast.Selec
 			}
 		case "totalCount":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._MemberConnection_totalCount(ctx, field, obj)
 				})
@@ -53291,7 +53291,7 @@ func (ec *executionContext) _ParityReport(ctx context.Context, sel ast.Selection
 			}
 		case "differences":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._ParityReport_differences(ctx, field, obj)
 				})
@@ -53543,7 +53543,7 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				})
 		case "nodes":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_nodes(ctx, field)
 				})
@@ -53561,13 +53561,13 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				})
 		case "previewCode":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_previewCode(ctx, field)
 				})
 		case "platformStats":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_platformStats(ctx, field)
 				})
@@ -54899,7 +54899,7 @@ func (ec *executionContext) _RoutingTarget(ctx context.Context, sel ast.Selectio
 			}
 		case "clickCount":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._RoutingTarget_clickCount(ctx, field, obj)
 				})
@@ -55082,7 +55082,7 @@ func (ec *executionContext) _ScheduledChange(ctx context.Context, sel ast.Select
 			}
 		case "changes":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._ScheduledChange_changes(ctx, field, obj)
 				})
@@ -55450,19 +55450,19 @@ func (ec *executionContext) _Stats(ctx context.Context, sel ast.SelectionSet, ob
 				})
 		case "series":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Stats_series(ctx, field, obj)
 				})
 		case "breakdown":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Stats_breakdown(ctx, field, obj)
 				})
 		case "previous":
 			out.Values[i] = ec._Stats_previous(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
@@ -55683,7 +55683,7 @@ func (ec *executionContext) _TagConnection(ctx context.Context, sel ast.Selectio
 			}
 		case "totalCount":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._TagConnection_totalCount(ctx, field, obj)
 				})
@@ -56528,19 +56528,19 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 				})
 		case "ssoIdentities":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._User_ssoIdentities(ctx, field, obj)
 				})
 		case "workspaces":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._User_workspaces(ctx, field, obj)
 				})
 		case "sessions":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._User_sessions(ctx, field, obj)
 				})
@@ -57149,7 +57149,7 @@ func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, 
 			}
 		case "waiting":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Webhook_waiting(ctx, field, obj)
 				})
@@ -57170,7 +57170,7 @@ func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, 
 			}
 		case "deliveries":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Webhook_deliveries(ctx, field, obj)
 				})
@@ -57267,7 +57267,7 @@ func (ec *executionContext) _WebhookConnection(ctx context.Context, sel ast.Sele
 			}
 		case "totalCount":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._WebhookConnection_totalCount(ctx, field, obj)
 				})
@@ -57342,7 +57342,7 @@ func (ec *executionContext) _WebhookDelivery(ctx context.Context, sel ast.Select
 			}
 		case "attempts":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
+				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._WebhookDelivery_attempts(ctx, field, obj)
 				})
@@ -58628,14 +58628,6 @@ func (ec *executionContext) marshalNClickEdge2ᚕgithubᚗcomᚋlinkforgeᚋlink
 	return ret
 }
 
-func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋcreationᚐPreview(ctx context.Context, sel ast.SelectionSet, v *creation.Preview) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CodePreview!")
-		return graphql.Null
-	}
-	return ec._CodePreview(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNCodeSpace2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐCodeSpace(ctx context.Context, v any) (domain.CodeSpace, error) {
 	tmp, err := limit.UnmarshalString(v)
 	res := domain.CodeSpace(tmp)
@@ -58831,22 +58823,6 @@ func (ec *executionContext) marshalNDeliveryStatus2githubᚗcomᚋlinkforgeᚋli
 		graphql.AddInvalidNullFromMarshaler(ctx, "DeliveryStatus!")
 	}
 	return res
-}
-
-func (ec *executionContext) marshalNDestinationCheck2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐURLCheckᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.URLCheck) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNDestinationCheck2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐURLCheck(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
 }
 
 func (ec *executionContext) marshalNDestinationCheck2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐURLCheck(ctx context.Context, sel ast.SelectionSet, v *link.URLCheck) graphql.Marshaler {
@@ -59416,14 +59392,6 @@ func (ec *executionContext) marshalNImportRow2ᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ec._ImportRow(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNImportRowConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*importer.Row]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ImportRowConnection!")
-		return graphql.Null
-	}
-	return ec._ImportRowConnection(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNImportRowEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*importer.Row]) graphql.Marshaler {
 	return ec._ImportRowEdge(ctx, sel, &v)
 }
@@ -59710,22 +59678,6 @@ func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋli
 	return res
 }
 
-func (ec *executionContext) marshalNLinkOrigin2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOriginᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.Origin) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNLinkOrigin2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOrigin(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
-}
-
 func (ec *executionContext) marshalNLinkOrigin2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOrigin(ctx context.Context, sel ast.SelectionSet, v *importer.Origin) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "LinkOrigin!")
@@ -59779,14 +59731,6 @@ func (ec *executionContext) marshalNLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋli
 		return graphql.Null
 	}
 	return ec._LinkVersion(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNLinkVersionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*link.Version]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "LinkVersionConnection!")
-		return graphql.Null
-	}
-	return ec._LinkVersionConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNLinkVersionEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*link.Version]) graphql.Marshaler {
@@ -59938,16 +59882,6 @@ func (ec *executionContext) unmarshalNNewLinkInput2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNNode2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐNode(ctx context.Context, sel ast.SelectionSet, v []limit.Node) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐNode(ctx, sel, v[i])
-	})
-
-	return ret
-}
-
 func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *PageInfo) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "PageInfo!")
@@ -60002,14 +59936,6 @@ func (ec *executionContext) marshalNParityDifference2ᚖgithubᚗcomᚋlinkforge
 		return graphql.Null
 	}
 	return ec._ParityDifference(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNParityDifferenceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*parity.Row]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "ParityDifferenceConnection!")
-		return graphql.Null
-	}
-	return ec._ParityDifferenceConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNParityDifferenceEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*parity.Row]) graphql.Marshaler {
@@ -60092,25 +60018,9 @@ func (ec *executionContext) marshalNPermission2ᚕgithubᚗcomᚋlinkforgeᚋlin
 	return ret
 }
 
-func (ec *executionContext) marshalNPlatformStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPlatformStats(ctx context.Context, sel ast.SelectionSet, v *PlatformStats) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "PlatformStats!")
-		return graphql.Null
-	}
-	return ec._PlatformStats(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx context.Context, v any) (*account.Proof, error) {
 	res, err := ec.unmarshalInputProofInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNQrCode2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQRCode(ctx context.Context, sel ast.SelectionSet, v *QRCode) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "QrCode!")
-		return graphql.Null
-	}
-	return ec._QrCode(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNQrLevel2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋplatformᚋqrᚐLevel(ctx context.Context, v any) (qr.Level, error) {
@@ -60153,14 +60063,6 @@ func (ec *executionContext) marshalNQueryForwardingMode2githubᚗcomᚋlinkforge
 		graphql.AddInvalidNullFromMarshaler(ctx, "QueryForwardingMode!")
 	}
 	return res
-}
-
-func (ec *executionContext) marshalNQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQuota(ctx context.Context, sel ast.SelectionSet, v *Quota) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "Quota!")
-		return graphql.Null
-	}
-	return ec._Quota(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNRateLimit2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRateLimit(ctx context.Context, sel ast.SelectionSet, v *RateLimit) graphql.Marshaler {
@@ -60498,22 +60400,6 @@ func (ec *executionContext) unmarshalNRoutingTestInput2ᚖgithubᚗcomᚋlinkfor
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNRoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarningᚄ(ctx context.Context, sel ast.SelectionSet, v []*check.Warning) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarning(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
-}
-
 func (ec *executionContext) marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarning(ctx context.Context, sel ast.SelectionSet, v *check.Warning) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "RoutingWarning!")
@@ -60540,22 +60426,6 @@ func (ec *executionContext) marshalNRoutingWarningCode2githubᚗcomᚋlinkforge�
 func (ec *executionContext) unmarshalNScheduleLinkChangeInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduleLinkChangeInput(ctx context.Context, v any) (ScheduleLinkChangeInput, error) {
 	res, err := ec.unmarshalInputScheduleLinkChangeInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNScheduledChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.ScheduledChange) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNScheduledChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChange(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
 }
 
 func (ec *executionContext) marshalNScheduledChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐScheduledChange(ctx context.Context, sel ast.SelectionSet, v *link.ScheduledChange) graphql.Marshaler {
@@ -60618,14 +60488,6 @@ func (ec *executionContext) unmarshalNSessionByIDsInput2ᚕᚖgithubᚗcomᚋlin
 	return res, nil
 }
 
-func (ec *executionContext) marshalNSessionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*account.Session]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "SessionConnection!")
-		return graphql.Null
-	}
-	return ec._SessionConnection(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNSessionEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*account.Session]) graphql.Marshaler {
 	return ec._SessionEdge(ctx, sel, &v)
 }
@@ -60635,22 +60497,6 @@ func (ec *executionContext) marshalNSessionEdge2ᚕgithubᚗcomᚋlinkforgeᚋli
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
 		return ec.marshalNSessionEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
-}
-
-func (ec *executionContext) marshalNSsoIdentity2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐIdentityᚄ(ctx context.Context, sel ast.SelectionSet, v []*account.Identity) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNSsoIdentity2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐIdentity(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -60675,48 +60521,8 @@ func (ec *executionContext) unmarshalNStartSsoInput2githubᚗcomᚋlinkforgeᚋl
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐStats(ctx context.Context, sel ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "Stats!")
-		return graphql.Null
-	}
-	return ec._Stats(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐPoint(ctx context.Context, sel ast.SelectionSet, v stats.Point) graphql.Marshaler {
 	return ec._StatsPoint(ctx, sel, &v)
-}
-
-func (ec *executionContext) marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐPointᚄ(ctx context.Context, sel ast.SelectionSet, v []stats.Point) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐPoint(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
-}
-
-func (ec *executionContext) marshalNStatsSlice2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStatsSliceᚄ(ctx context.Context, sel ast.SelectionSet, v []*StatsSlice) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNStatsSlice2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStatsSlice(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
 }
 
 func (ec *executionContext) marshalNStatsSlice2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStatsSlice(ctx context.Context, sel ast.SelectionSet, v *StatsSlice) graphql.Marshaler {
@@ -61085,14 +60891,6 @@ func (ec *executionContext) unmarshalNUpsertLinksInput2githubᚗcomᚋlinkforge�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐAccount(ctx context.Context, sel ast.SelectionSet, v *account.Account) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "User!")
-		return graphql.Null
-	}
-	return ec._User(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNUserByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserByIDsInput(ctx context.Context, v any) ([]*UserByIDsInput, error) {
 	vSlice := graphql.CoerceList(v)
 	var err error
@@ -61282,22 +61080,6 @@ func (ec *executionContext) marshalNWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 	return ec._Webhook(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNWebhookAttempt2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttemptᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Attempt) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttempt(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
-}
-
 func (ec *executionContext) marshalNWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttempt(ctx context.Context, sel ast.SelectionSet, v *webhook.Attempt) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "WebhookAttempt!")
@@ -61356,14 +61138,6 @@ func (ec *executionContext) unmarshalNWebhookDeliveryByIDsInput2ᚕᚖgithubᚗc
 		}
 	}
 	return res, nil
-}
-
-func (ec *executionContext) marshalNWebhookDeliveryConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*webhook.Delivery]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "WebhookDeliveryConnection!")
-		return graphql.Null
-	}
-	return ec._WebhookDeliveryConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNWebhookDeliveryEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[*webhook.Delivery]) graphql.Marshaler {
@@ -61503,14 +61277,6 @@ func (ec *executionContext) unmarshalNWorkspaceByIDsInput2ᚕᚖgithubᚗcomᚋl
 		}
 	}
 	return res, nil
-}
-
-func (ec *executionContext) marshalNWorkspaceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[workspace.Membership]) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "WorkspaceConnection!")
-		return graphql.Null
-	}
-	return ec._WorkspaceConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNWorkspaceEdge2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐEdge(ctx context.Context, sel ast.SelectionSet, v Edge[workspace.Membership]) graphql.Marshaler {
@@ -62152,6 +61918,13 @@ func (ec *executionContext) unmarshalOCodeLinkBy2ᚖgithubᚗcomᚋlinkforgeᚋl
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalOCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋcreationᚐPreview(ctx context.Context, sel ast.SelectionSet, v *creation.Preview) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CodePreview(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOCodeSpace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐCodeSpace(ctx context.Context, v any) (*domain.CodeSpace, error) {
 	if v == nil {
 		return nil, nil
@@ -62388,6 +62161,25 @@ func (ec *executionContext) marshalODeliveryStatus2ᚕgithubᚗcomᚋlinkforge�
 	return ret
 }
 
+func (ec *executionContext) marshalODestinationCheck2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐURLCheckᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.URLCheck) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDestinationCheck2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐURLCheck(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalODestinationState2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationStateᚄ(ctx context.Context, v any) ([]link.DestinationState, error) {
 	if v == nil {
 		return nil, nil
@@ -62422,6 +62214,25 @@ func (ec *executionContext) marshalODestinationState2ᚕgithubᚗcomᚋlinkforge
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalODestinationState2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationState(ctx context.Context, v any) (*link.DestinationState, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := limit.UnmarshalString(v)
+	res := link.DestinationState(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalODestinationState2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDestinationState(ctx context.Context, sel ast.SelectionSet, v *link.DestinationState) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := limit.MarshalString(string(*v))
+	return res
 }
 
 func (ec *executionContext) marshalODomain2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋdomainᚐDomain(ctx context.Context, sel ast.SelectionSet, v []*domain.Domain) graphql.Marshaler {
@@ -62628,6 +62439,25 @@ func (ec *executionContext) unmarshalOExternalLinkBy2ᚖgithubᚗcomᚋlinkforge
 	}
 	res, err := ec.unmarshalInputExternalLinkBy(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOFieldChange2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFieldChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*audit.FieldChange) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNFieldChange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋauditᚐFieldChange(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalOFinishSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐFinishSsoPayload(ctx context.Context, sel ast.SelectionSet, v *FinishSsoPayload) graphql.Marshaler {
@@ -62853,6 +62683,13 @@ func (ec *executionContext) marshalOImportOutcome2ᚕgithubᚗcomᚋlinkforgeᚋ
 	return ret
 }
 
+func (ec *executionContext) marshalOImportRowConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*importer.Row]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ImportRowConnection(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOImportSource2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimportsourceᚐSource(ctx context.Context, v any) (*importsource.Source, error) {
 	if v == nil {
 		return nil, nil
@@ -62887,6 +62724,18 @@ func (ec *executionContext) marshalOInt2ᚖint(ctx context.Context, sel ast.Sele
 	_ = sel
 	_ = ctx
 	res := limit.MarshalInt(*v)
+	return res
+}
+
+func (ec *executionContext) unmarshalOInt642int64(ctx context.Context, v any) (int64, error) {
+	res, err := graphql.UnmarshalInt64(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOInt642int64(ctx context.Context, sel ast.SelectionSet, v int64) graphql.Marshaler {
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalInt64(v)
 	return res
 }
 
@@ -63038,6 +62887,25 @@ func (ec *executionContext) unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalOLinkOrigin2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOriginᚄ(ctx context.Context, sel ast.SelectionSet, v []*importer.Origin) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNLinkOrigin2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋimporterᚐOrigin(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOLinkRoutingInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx context.Context, v any) (*LinkRoutingInput, error) {
 	if v == nil {
 		return nil, nil
@@ -63087,6 +62955,13 @@ func (ec *executionContext) marshalOLinkVersion2ᚖgithubᚗcomᚋlinkforgeᚋli
 		return graphql.Null
 	}
 	return ec._LinkVersion(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOLinkVersionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*link.Version]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._LinkVersionConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOLoginChallenge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLoginChallenge(ctx context.Context, sel ast.SelectionSet, v *LoginChallenge) graphql.Marshaler {
@@ -63184,6 +63059,19 @@ func (ec *executionContext) marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋ
 	return ec._Node(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalONode2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐNode(ctx context.Context, sel ast.SelectionSet, v []limit.Node) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋlimitᚐNode(ctx, sel, v[i])
+	})
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚋlinklistᚐDirection(ctx context.Context, v any) (linklist.Direction, error) {
 	tmp, err := limit.UnmarshalString(v)
 	res := linklist.Direction(tmp)
@@ -63195,6 +63083,13 @@ func (ec *executionContext) marshalOOrderDirection2githubᚗcomᚋlinkforgeᚋli
 	_ = ctx
 	res := limit.MarshalString(string(v))
 	return res
+}
+
+func (ec *executionContext) marshalOParityDifferenceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*parity.Row]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ParityDifferenceConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOParityVerdict2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoveᚋparityᚐVerdictᚄ(ctx context.Context, v any) ([]parity.Verdict, error) {
@@ -63248,12 +63143,26 @@ func (ec *executionContext) unmarshalOPeriodInput2ᚖgithubᚗcomᚋlinkforgeᚋ
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalOPlatformStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPlatformStats(ctx context.Context, sel ast.SelectionSet, v *PlatformStats) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PlatformStats(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOProofInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐProof(ctx context.Context, v any) (*account.Proof, error) {
 	if v == nil {
 		return nil, nil
 	}
 	res, err := ec.unmarshalInputProofInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOQrCode2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐQRCode(ctx context.Context, sel ast.SelectionSet, v *QRCode) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._QrCode(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOQrLevel2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋplatformᚋqrᚐLevel(ctx context.Context, v any) (*qr.Level, error) {
@@ -63502,6 +63411,25 @@ func (ec *executionContext) unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlink
 	return res, nil
 }
 
+func (ec *executionContext) marshalORoutingWarning2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarningᚄ(ctx context.Context, sel ast.SelectionSet, v []*check.Warning) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRoutingWarning2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋcheckᚐWarning(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalOScheduleLinkChangePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐScheduleLinkChangePayload(ctx context.Context, sel ast.SelectionSet, v *ScheduleLinkChangePayload) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -63591,6 +63519,32 @@ func (ec *executionContext) unmarshalOSessionByIDsInput2ᚖgithubᚗcomᚋlinkfo
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalOSessionConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*account.Session]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._SessionConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOSsoIdentity2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐIdentityᚄ(ctx context.Context, sel ast.SelectionSet, v []*account.Identity) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSsoIdentity2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋtenantᚋaccountᚐIdentity(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalOStartSsoPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStartSsoPayload(ctx context.Context, sel ast.SelectionSet, v *StartSsoPayload) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -63603,6 +63557,44 @@ func (ec *executionContext) marshalOStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 		return graphql.Null
 	}
 	return ec._Stats(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐPointᚄ(ctx context.Context, sel ast.SelectionSet, v []stats.Point) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐPoint(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalOStatsSlice2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStatsSliceᚄ(ctx context.Context, sel ast.SelectionSet, v []*StatsSlice) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNStatsSlice2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStatsSlice(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalOStickiness2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStickiness(ctx context.Context, v any) (routing.Stickiness, error) {
@@ -64147,6 +64139,25 @@ func (ec *executionContext) marshalOWebhook2ᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 	return ec._Webhook(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOWebhookAttempt2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttemptᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Attempt) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttempt(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalOWebhookAttempt2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐAttempt(ctx context.Context, sel ast.SelectionSet, v *webhook.Attempt) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -64195,6 +64206,13 @@ func (ec *executionContext) unmarshalOWebhookDeliveryByIDsInput2ᚖgithubᚗcom�
 	}
 	res, err := ec.unmarshalInputWebhookDeliveryByIDsInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOWebhookDeliveryConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*webhook.Delivery]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._WebhookDeliveryConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOWebhookStatus2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋeventᚋwebhookᚐStatus(ctx context.Context, v any) (*webhook.Status, error) {
@@ -64257,6 +64275,13 @@ func (ec *executionContext) unmarshalOWorkspaceByIDsInput2ᚖgithubᚗcomᚋlink
 	}
 	res, err := ec.unmarshalInputWorkspaceByIDsInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOWorkspaceConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[workspace.Membership]) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._WorkspaceConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalO_Entity2githubᚗcomᚋ99designsᚋgqlgenᚋpluginᚋfederationᚋfedruntimeᚐEntity(ctx context.Context, sel ast.SelectionSet, v fedruntime.Entity) graphql.Marshaler {

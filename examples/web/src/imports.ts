@@ -92,11 +92,11 @@ export function setUpImports(client: Client, workspace: () => string, changed: (
 function results({ report }: TaskProgressFragment): HTMLElement[] {
   if (!report || report.__typename === 'WorkspaceArchive') return []; // this page exports nothing
   if (report.__typename === 'ParityReport') {
-    const differences = report.differences.nodes.map(d => `${d.sourceUrl}: ${words(d.verdict)}, ${d.sourceLocation ?? d.sourceStatus ?? 'no answer'}`);
+    const differences = (report.differences?.nodes ?? []).map(d => `${d.sourceUrl}: ${words(d.verdict)}, ${d.sourceLocation ?? d.sourceStatus ?? 'no answer'}`);
     return [list('Verdicts', report.verdicts.map(c => `${c.links} ${words(c.verdict)}`)), list('Differences', differences)];
   }
   const losses = report.losses.map(loss => `${loss.field} of ${loss.rows}: ${words(loss.reason)}`);
-  const rows = report.rows.nodes.map(row => `Line ${row.line}, ${row.sourceId}: ${row.errors.map(e => e.message).join(' ') || words(row.outcome)}`);
+  const rows = (report.rows?.nodes ?? []).map(row => `Line ${row.line}, ${row.sourceId}: ${row.errors.map(e => e.message).join(' ') || words(row.outcome)}`);
   return [list('Rows', report.counts.map(c => `${c.rows} ${words(c.outcome)}`)), list('Losses', losses), list('Not imported', rows)];
 }
 

@@ -53,7 +53,7 @@ async function start() {
   if (error) return complain(error);
   if (!data?.me) return session.save(null), welcome();
   element('who').querySelector('span')!.textContent = data.me.name;
-  const first = data.me.workspaces.edges[0]?.node;
+  const first = data.me.workspaces?.edges[0]?.node;
   if (!first) return show('begin');
   workspace = first.id;
   element('list-title').firstChild!.textContent = `Links of ${first.name} `;
@@ -166,9 +166,9 @@ async function createFolder(form: HTMLFormElement) {
 
 // offer lists the tags and folders of the workspace in the form, and the folders above the links.
 function offer({ tags, folders }: Workspace) {
-  element('tags').replaceChildren(...tags!.nodes.map(tag => create('option', { value: tag.name })));
+  element('tags').replaceChildren(...(tags?.nodes ?? []).map(tag => create('option', { value: tag.name })));
   for (const [select, none] of [[chosen(), 'none'], [shown(), 'all links']] as const) {
-    const options = folders!.nodes.map(folder => create('option', { value: folder.id }, `${folder.name} (${folder.linkCount})`));
+    const options = (folders?.nodes ?? []).map(folder => create('option', { value: folder.id }, `${folder.name} (${folder.linkCount ?? '?'})`));
     const { value } = select;
     select.replaceChildren(create('option', { value: '' }, none), ...options);
     select.value = value;
@@ -199,29 +199,30 @@ async function relist() {
 async function more() {
   const filter = shown().value ? { folderIds: [shown().value] } : null;
   const { data, error } = await client.query(Links, { workspace, after: cursor, filter }, { requestPolicy: 'network-only' });
-  if (error) return complain(error);
-  if (!data?.workspace) return say('This workspace is gone.', true);
+  if (error) complain(error); // and show the rest
+  if (!data?.workspace) return error ? undefined : say('This workspace is gone.', true);
   offer(data.workspace);
-  const page = data.workspace.links!;
+  const page = data.workspace.links;
+  if (!page) return;
   for (const { node } of page.edges) list(node);
   cursor = page.pageInfo.endCursor ?? cursor;
   element('more').hidden = !page.pageInfo.hasNextPage;
   element('none').hidden = links.size > 0;
-  element('total').textContent = page.totalCount > 0 ? `${links.size} of ${page.totalCount}` : '';
+  element('total').textContent = page.totalCount ? `${links.size} of ${page.totalCount}` : '';
 }
 
 function list(link: Link) {
   const row = document.createElement('tr');
   const short = document.createElement('td');
-  const notes = [link.title, link.folder && `in ${link.folder.name}`, ...link.tags.map(tag => `#${tag}`)];
+  const notes = [link.title, link.folder && `in ${link.folder.name}`, ...(link.tags ?? []).map(tag => `#${tag}`)];
   short.append(anchor(link.shortUrl), small(notes.filter(Boolean).join(' ')), editButton(link));
   const long = document.createElement('td');
   long.textContent = link.originalUrl;
   const clicks = document.createElement('td');
   clicks.className = 'number';
-  clicks.textContent = String(link.clickCount);
+  clicks.textContent = String(link.clickCount ?? '?');
   row.append(short, long, clicks);
-  links.set(link.id, { row, clicks: link.clickCount });
+  links.set(link.id, { row, clicks: link.clickCount ?? 0 });
   element('links').querySelector('tbody')!.append(row);
 }
 
@@ -251,7 +252,7 @@ function clicked(click: Click) {
   const known = link && links.get(link.id);
   if (known) {
     // What is told of the link is up to a second old, and each click is told once: so this one is counted here.
-    known.clicks = Math.max(known.clicks + 1, link.clickCount);
+    known.clicks = Math.max(known.clicks + 1, link.clickCount ?? 0);
     known.row.lastElementChild!.textContent = String(known.clicks);
     refresh(known.row);
   }

@@ -47,7 +47,7 @@ export function setUpEditor(client: Client): Editor {
     clearErrors(form);
     renderRules(rules, draft, edited);
     renderSettings(draft, edited);
-    showWarnings(read.routing.warnings);
+    showWarnings(read.routing.warnings ?? []);
     element('routing-reload').hidden = true;
     report('');
     explain();
@@ -132,7 +132,7 @@ function renderSettings(draft: Draft, edited: () => void) {
   );
 }
 
-function showWarnings(warnings: EditedLinkFragment['routing']['warnings']) {
+function showWarnings(warnings: NonNullable<EditedLinkFragment['routing']['warnings']>) {
   const items = warnings.map(({ message, field }) => {
     const place = create('b', { textContent: `${describePath(field)}: ` });
     return create('li', {}, place, message);
