@@ -104,7 +104,7 @@ var rightFields = map[string]any{
 	"StartSsoInput.redirectUri": "x", "FinishSsoInput.transaction": "x", "FinishSsoInput.code": "x",
 	"FinishSsoInput.state": "x", "FinishSsoInput.issuer": nil, "CompleteLoginInput.challenge": "x",
 	"RefreshSessionInput.refreshToken": "x", "ChangePasswordInput.currentPassword": "x", "ConfirmTotpInput.code": "x",
-	"VerifyEmailInput.token": "x", "ResetPasswordInput.token": "x", "ResetPasswordInput.newPassword": "x",
+	"VerifyEmailInput.token": "x", "ResetPasswordInput.token": "x",
 	"ExportMyDataInput.password": nil,
 	"ExportMyDataInput.after":    nil, "DeleteMyAccountInput.password": nil, "AcceptInvitationInput.token": "x",
 	"ClaimLinksInput.claimTokens": []any{"x"},

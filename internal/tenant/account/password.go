@@ -100,6 +100,9 @@ func (s *Store) mailReset(ctx context.Context, email string) error {
 func (s *Store) ResetPassword(
 	ctx context.Context, token, password string, factor Proof, from Client,
 ) (account *Account, err error) {
+	if err := checkNew(password, ""); err != nil {
+		return nil, err
+	}
 	if err := s.Limits.SpendFrom(ctx, resetsPerAddress, 1, from.Address); err != nil {
 		return nil, err
 	}
