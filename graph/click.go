@@ -41,8 +41,9 @@ func (c *Config) clickPage(
 		p, err := c.Stats.List(ctx, m, of, span, filterOf(filter), request)
 		return page.Map(p, func(one *click.Click) *gen.Click { return clickOf(m, one) }), err
 	}
+	_, err := stats.CheckList(span, filterOf(filter))
 	p, err := list(ctx, m, newest, id.Click, first, after, load,
-		func(c *gen.Click) (string, string) { return c.ID, "" })
+		func(c *gen.Click) (string, string) { return c.ID, "" }, err)
 	loader.Expect(&loader.Of(ctx).In(m).Links, p.Items, func(c *gen.Click) string { return c.LinkID })
 	return p, err
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/page"
 )
@@ -17,14 +18,16 @@ type identify[T any] func(T) (id, accountID string)
 var newest page.Order
 
 // list returns a page of an owner's objects, an empty one with an error, and expects their accounts to
-// be requested. ids is nil for pages that are loaded with their cursors.
+// be requested. ids is nil for pages that are loaded with their cursors. checks are the errors of
+// the other arguments.
 func list[O, T any](
 	ctx context.Context, owner O, order page.Order, prefix id.Prefix, first *int, after *string,
 	load func(ctx context.Context, owner O, r page.Request) (page.Page[T], error), ids identify[T],
+	checks ...error,
 ) (*gen.Connection[T], error) {
 	c := &gen.Connection[T]{}
 	request, err := order.Parse(prefix, first, after, nil, nil)
-	if err == nil {
+	if err = errs.All(err, errs.All(checks...)); err == nil {
 		c.Page, err = load(ctx, owner, request)
 	}
 	if err != nil || ids == nil {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -70,6 +71,30 @@ func payloadOrErrors(payload any, err error, input string) (any, error) {
 	}
 	p.Elem().FieldByName("Errors").Set(reflect.ValueOf(found))
 	return p.Interface(), nil
+}
+
+// eachError returns the errors of the arguments of a field as errors of their own, in the order of the
+// schema, and any other error as it is.
+func eachError(err error, field *ast.FieldDefinition) error {
+	if err == nil || len(errs.From(err).Others) == 0 {
+		return err
+	}
+	all := errs.From(err).Each()
+	position := func(e *errs.Error) []int {
+		at := slices.IndexFunc(field.Arguments, func(a *ast.ArgumentDefinition) bool {
+			return len(e.Field) > 0 && a.Name == e.Field[0]
+		})
+		if at < 0 {
+			return nil
+		}
+		return append([]int{at}, positionOf(field.Arguments[at].Type.Name(), e.Field[1:])...)
+	}
+	slices.SortStableFunc(all, func(a, b *errs.Error) int { return slices.Compare(position(a), position(b)) })
+	list := make(gqlerror.List, 0, len(all))
+	for _, e := range all {
+		list = append(list, gqlerror.Wrap(e))
+	}
+	return list
 }
 
 // notFoundAt returns NotFound with the argument at fault, and any other error as it is.

@@ -24,7 +24,7 @@ func (r *workspaceResolver) AuditLog(
 	) (page.Page[*workspace.LoggedEvent], error) {
 		return r.Workspaces.AuditLog(ctx, m, filter, request)
 	}
-	p, err := list(ctx, *m, newest, id.Event, first, after, load, eventIDs)
+	p, err := list(ctx, *m, newest, id.Event, first, after, load, eventIDs, filter.Check())
 	expectEvents(ctx, *m, p.Items)
 	return &gen.EventConnection{Connection: *p}, err
 }
@@ -34,11 +34,8 @@ func eventIDs(e *workspace.LoggedEvent) (eventID, accountID string) { return e.I
 func (r *workspaceResolver) Events(
 	ctx context.Context, m *workspace.Membership, first *int, after *string, types []audit.Action, linkID *string,
 ) (*gen.EventConnection, error) {
-	size, err := pageSize(first)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkEventFilter(types, linkID); err != nil {
+	size, err := page.Size(first)
+	if err = errs.All(err, checkEventFilter(types, linkID)); err != nil {
 		return nil, err
 	}
 	p, head, err := r.Workspaces.Events(ctx, *m, audit.FeedRequest{
@@ -63,19 +60,20 @@ func expectEvents(ctx context.Context, m workspace.Membership, events []*workspa
 // checkEventFilter returns InvalidInput.
 func checkEventFilter(types []audit.Action, linkID *string) error {
 	known := audit.FeedActions()
-	for _, t := range types {
+	_, typesErr := errs.Map(types, func(t audit.Action) (_ audit.Action, err error) {
 		switch {
 		case t == audit.LinkClicked:
-			return errs.New(errs.InvalidInput, "Clicks are not part of the event log. Use linkClicked or clicks.").
-				At("types")
+			err = errs.New(errs.InvalidInput, "Clicks are not part of the event log. Use linkClicked or clicks.")
 		case !slices.Contains(known, t):
-			return errs.New(errs.InvalidInput, "%s is not part of the event log. Use auditLog.", t).At("types")
+			err = errs.New(errs.InvalidInput, "%s is not part of the event log. Use auditLog.", t)
 		}
-	}
+		return t, err
+	})
+	var linkErr error
 	if linkID != nil && !id.Valid(id.Link, *linkID) {
-		return errs.New(errs.InvalidInput, "linkId is not the id of a link.").At("linkId")
+		linkErr = errs.New(errs.InvalidInput, "linkId is not the id of a link.").At("linkId")
 	}
-	return nil
+	return errs.All(errs.Under(typesErr, "types"), linkErr)
 }
 
 // eventsByID returns events of a workspace, and expects their links and accounts to be requested.

@@ -22,19 +22,18 @@ func (extension) ExtensionName() string { return "Resolvers" }
 func (extension) Validate(graphql.ExecutableSchema) error { return nil }
 
 // InterceptOperation gives an operation its loaders, moves the user errors of mutations to their
-// payloads, and checks the permissions of an API key on all fields.
+// payloads, presents those of other fields one by one, and checks the permissions of an API key on
+// all fields.
 func (e extension) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	operation := graphql.GetOperationContext(ctx)
-	if operation.Operation.Operation == ast.Mutation {
-		inner := operation.ResolverMiddleware
-		operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
-			value, err := inner(ctx, resolve)
-			field := graphql.GetFieldContext(ctx)
-			if field.Object != "Mutation" {
-				return value, err
-			}
+	inner := operation.ResolverMiddleware
+	operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
+		value, err := inner(ctx, resolve)
+		field := graphql.GetFieldContext(ctx)
+		if field.Object == "Mutation" {
 			return payloadOrErrors(value, err, field.Field.Definition.Arguments[0].Type.Name())
 		}
+		return value, eachError(err, field.Field.Definition)
 	}
 	if actor, err := account.Current(ctx); err == nil && actor.Key != nil {
 		checkScopes(operation, actor)

@@ -12,29 +12,15 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// pageSize checks the argument first of a list.
-func pageSize(first *int) (int, error) {
-	size := optional.Or(first, page.Default)
-	if size < 1 || size > page.Max {
-		return 0, errs.New(errs.InvalidInput, "first must be from 1 to %d.", page.Max).At("first")
-	}
-	return size, nil
-}
-
 func (r *linkResolver) Versions(
 	ctx context.Context, l *link.Link, first *int, after *string,
 ) (*gen.LinkVersionConnection, error) {
-	size, err := pageSize(first)
-	if err != nil {
-		return nil, err
-	}
-	p, err := r.History.Versions(ctx, l, size, optional.Value(after))
+	p, err := r.History.Versions(ctx, l, first, optional.Value(after))
 	if err != nil {
 		return nil, err
 	}

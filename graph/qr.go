@@ -35,6 +35,11 @@ func (r *linkResolver) QRCode(
 	ctx context.Context, l *link.Link, source *string, in *gen.QRStyleInput,
 ) (*gen.QRCode, error) {
 	text, err := r.Links.QRText(l, optional.Value(source))
+	var style *qr.Style
+	if in != nil {
+		given, styleErr := qrChange(in).Apply(qr.Default())
+		style, err = &given, errs.All(err, errs.Under(styleErr, "style"))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +48,7 @@ func (r *linkResolver) QRCode(
 			return nil, err
 		}
 	}
-	code, err := r.qrCode(ctx, l, in, text)
+	code, err := r.qrCode(ctx, l, style, text)
 	if err != nil {
 		return nil, err
 	}
@@ -73,20 +78,16 @@ func (r *resolver) chargePixels(ctx context.Context, pixels int) error {
 
 // qrCode returns the code in the given style, which must keep it readable, or in the saved one.
 func (r *linkResolver) qrCode(
-	ctx context.Context, l *link.Link, in *gen.QRStyleInput, text string,
+	ctx context.Context, l *link.Link, style *qr.Style, text string,
 ) (code *qr.Code, err error) {
-	if in == nil {
-		style, err := loader.Of(ctx).In(l.In).QRStyles.Get(ctx, l.WorkspaceID)
+	if style == nil {
+		style, err = loader.Of(ctx).In(l.In).QRStyles.Get(ctx, l.WorkspaceID)
 		if err != nil {
 			return nil, err
 		}
 		return qr.New(text, style)
 	}
-	style, err := qrChange(in).Apply(qr.Default())
-	if err == nil {
-		code, err = qr.New(text, &style)
-	}
-	if err == nil {
+	if code, err = qr.New(text, style); err == nil {
 		err = r.Codes.VerifyCode(ctx, owner(ctx), (*resolver)(r).chargePixels, code)
 	}
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -35,13 +36,11 @@ func (r *workspaceResolver) Stats(
 	ctx context.Context, m *workspace.Membership, span *clickstore.Range, timezone *string,
 	filter *gen.ClickFilter, tag, folderID *string,
 ) (*stats.Stats, error) {
-	links, err := r.LinkList.Selected(*m, tag, folderID)
-	if err != nil {
-		return nil, err
-	}
+	links, linksErr := r.LinkList.Selected(*m, tag, folderID)
 	of := clickstore.Subject{Links: links}
 	return atOneInstant(ctx, func() (*stats.Stats, error) {
-		return r.Config.Stats.Stats(ctx, *m, of, span, optional.Value(timezone), filterOf(filter))
+		s, err := r.Config.Stats.Stats(ctx, *m, of, span, optional.Value(timezone), filterOf(filter))
+		return s, errs.All(err, linksErr)
 	})
 }
 

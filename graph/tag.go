@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
@@ -26,7 +27,8 @@ func (r *workspaceResolver) Tags(
 		}
 		return r.LinkList.ListTags(ctx, m, optional.Value(prefix), request)
 	}
-	return list(ctx, *m, linklist.TagOrder, "", first, after, load, nil)
+	_, err := linkfield.CheckTagPrefix(optional.Value(prefix))
+	return list(ctx, *m, linklist.TagOrder, "", first, after, load, nil, err)
 }
 
 func (r *mutationResolver) ReplaceTags(ctx context.Context, in gen.ReplaceTagsInput) (*gen.ReplaceTagsPayload, error) {

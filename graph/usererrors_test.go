@@ -3,6 +3,7 @@ package graph
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,6 +89,16 @@ var wrongFields = map[string]wrong{
 	"ExportClicksInput.range":           reversed,
 	"ExportWorkspaceInput.clickRange":   reversed,
 	"ExportWorkspaceInput.sections":     just([]any{}),
+	// arguments of queries
+	"first": just(0), "after": just("x"), "before": just("x"), "search": line(300), "prefix": line(300),
+	"tag": line(300), "externalIds": elements([]any{line(300).value}, "0"),
+	"LinkFilter.createdById": just("x"), "EventFilter.actorId": just("X"), "EventFilter.subjectId": just("X"),
+	"LinkFilter.folderIds":  just(slices.Repeat([]any{"x"}, 30)),
+	"LinkFilter.domainIds":  just(slices.Repeat([]any{"x"}, 30)),
+	"Workspace.stats.range": reversed, "Workspace.clicks.range": reversed, "Link.stats.range": reversed,
+	"Link.clicks.range": reversed, "Workspace.events.linkId": just("x"),
+	"Workspace.events.types": elements([]any{"LINK_CLICKED"}, "0"),
+	"Query.resolvedAt.at":    just("2999-01-01T00:00:00Z"), "Link.asOf.at": just("2999-01-01T00:00:00Z"),
 }
 
 // rightFields are the fields whose value only the database, an account or another field makes wrong,
@@ -97,7 +108,10 @@ var rightFields = map[string]any{
 	"ExportClicksInput.format": "JSON_LINES", "CreateImportInput.source": "YOURLS",
 	"UpdateLinkInput.updatedAt": nil, "RevertLinkInput.updatedAt": nil, "RevertLinkInput.version": 1,
 	"PeriodInput.from": "2025-01-02T00:00:00Z", "VisitSampleInput.at": nil, "ClickFilter.status": nil,
-	"ReportLinkInput.shortUrl": "x", // what is no short URL is NOT_FOUND, as one without a link
+	"Workspace.links.last": nil, "TimeBounds.from": nil, "TimeBounds.to": nil, "EventFilter.from": nil,
+	"EventFilter.to": nil, "Workspace.events.after": nil, // which may have expired
+	"Query.resolvedAt.shortUrl": "x",
+	"ReportLinkInput.shortUrl":  "x", // what is no short URL is NOT_FOUND, as one without a link
 	// credentials
 	"RegisterInput.invitationToken": nil, "LoginInput.email": "x", "LoginInput.password": "x",
 	"RequestEmailVerificationInput.email": "x", "RequestPasswordResetInput.email": "x",
@@ -142,6 +156,9 @@ func (w *wrongInput) field(parent *ast.Definition, f *ast.FieldDefinition, path 
 	name, d := parent.Name+"."+f.Name, schema.Types[f.Type.Name()]
 	if value, ok := rightFields[name]; ok {
 		return value, value != nil
+	}
+	if value, ok := w.ids[name]; ok {
+		return value, true
 	}
 	one, ok := wrongFields[name]
 	isText := d.Kind == ast.Scalar && !slices.Contains([]string{"ID", "Boolean"}, d.Name)
@@ -249,6 +266,90 @@ func TestUserErrors_NameEveryWrongField(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestUserErrors_OfAnUnknownObjectAreAlone: fields are checked for callers who may see the object, since
+// some checks resolve hosts or read settings.
+func TestUserErrors_OfAnUnknownObjectAreAlone(t *testing.T) {
+	t.Parallel()
+	b, ada := withAda(t, dbtest.MigratedSQLite(t))
+	for _, f := range schema.Mutation.Fields {
+		in := wrongInput{t: t, ids: map[string]any{"id": "x", "linkId": "x", "workspaceId": "x"}}
+		d := schema.Types[f.Arguments[0].Type.Name()]
+		input := in.object(d, "")
+		key := slices.IndexFunc(d.Fields, func(f *ast.FieldDefinition) bool {
+			return f.Type.NonNull && slices.Contains([]string{"workspaceId", "id", "linkId"}, f.Name)
+		})
+		if key < 0 || len(in.want) == 0 {
+			continue
+		}
+		if got := b.fieldsOf(t, ada.token, f, input); !slices.Equal(got, []string{d.Fields[key].Name}) {
+			t.Errorf("%s: errors for %v, want %s", f.Name, got, d.Fields[key].Name)
+		}
+	}
+}
+
+// TestErrors_NameEveryWrongArgument is TestUserErrors_NameEveryWrongField for the fields of queries:
+// each wrong argument is an error of its own.
+func TestErrors_NameEveryWrongArgument(t *testing.T) {
+	t.Parallel()
+	w := newNodeWorld(t, dbtest.MigratedSQLite(t))
+	ids := map[string]any{"Query.explainRedirect.by": map[string]any{"id": w.ids(t, w.ada.token, "Link")[0]},
+		"Query.previewCode.workspaceId": w.ada.workspace.ID()}
+	checked := 0
+	for _, d := range contract(t).Types {
+		way := w.way(t, d.Name)
+		if d.Name == "Query" {
+			way = "query ($w: ID!) { workspace(by: {id: $w}) { id } %s }"
+		}
+		for _, f := range d.Fields {
+			in := wrongInput{t: t, ids: ids}
+			arguments := &ast.Definition{Name: d.Name + "." + f.Name}
+			for _, a := range f.Arguments {
+				arguments.Fields = append(arguments.Fields, &ast.FieldDefinition{Name: a.Name, Type: a.Type})
+			}
+			if way == "" || len(arguments.Fields) == 0 {
+				continue
+			}
+			values := in.object(arguments, "")
+			if len(in.want) == 0 {
+				continue
+			}
+			checked++
+			if got := w.fieldsOfErrors(t, way, f, values); !slices.Equal(got, in.want) {
+				t.Errorf("%s: errors for %v, want %v", arguments.Name, got, in.want)
+			}
+		}
+	}
+	if checked < 30 {
+		t.Errorf("only %d fields have wrong arguments", checked)
+	}
+}
+
+// fieldsOfErrors requests a field of the object that a way leads to, and returns the fields of the
+// errors.
+func (w *nodeWorld) fieldsOfErrors(
+	t *testing.T, way string, f *ast.FieldDefinition, values map[string]any,
+) (fields []string) {
+	t.Helper()
+	declared, given, variables := "", "", w.variables(t, way)
+	for _, a := range f.Arguments {
+		if value, ok := values[a.Name]; ok {
+			declared += "$of_" + a.Name + ": " + a.Type.String() + ", "
+			given += a.Name + ": $of_" + a.Name + ", "
+			variables = append(variables, "of_"+a.Name, value)
+		}
+	}
+	field := f.Name + "(" + given + ") { __typename }"
+	r := w.ask(t, w.ada.token, fmt.Sprintf(strings.Replace(way, "query (", "query ("+declared, 1), field), variables...)
+	var answer struct {
+		Errors []struct{ Extensions struct{ Field []string } }
+	}
+	must.NoError(t, json.Unmarshal([]byte(r.Text), &answer))
+	for _, e := range answer.Errors {
+		fields = append(fields, strings.Join(e.Extensions.Field, "."))
+	}
+	return fields
 }
 
 // TestUserErrors_ComeBeforeLookUps: what needs the database is checked only if nothing else is wrong.

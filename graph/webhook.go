@@ -58,12 +58,12 @@ func (r *mutationResolver) DeleteWebhook(
 func (r *mutationResolver) RotateWebhookSecret(
 	ctx context.Context, in gen.RotateWebhookSecretInput,
 ) (*gen.RotateWebhookSecretPayload, error) {
-	overlap, err := webhook.Overlap(in.OverlapSeconds)
-	if err != nil {
-		return nil, err
-	}
 	secret := ""
 	rotate := func(ctx context.Context, m workspace.Membership, webhookID string) (w *webhook.Webhook, err error) {
+		overlap, err := webhook.Overlap(in.OverlapSeconds)
+		if err != nil {
+			return nil, err
+		}
 		w, secret, err = r.Webhooks.Rotate(ctx, m, webhookID, overlap)
 		return w, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linklist"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/qr"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -176,7 +177,7 @@ func (r *workspaceResolver) Links(
 	filter *linklist.Filter, order *linklist.Order,
 ) (*gen.LinkConnection, error) {
 	request, err := order.Page(first, after, last, before)
-	if err != nil {
+	if err = errs.All(err, r.LinkList.CheckFilter(*m, filter)); err != nil {
 		return nil, err
 	}
 	leave, err := enterList(ctx)

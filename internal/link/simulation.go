@@ -34,16 +34,16 @@ func (s *Store) Explain(ctx context.Context, e Simulation) (*explain.Explanation
 	if e.Visit == nil {
 		e.Visit = &routing.Sample{}
 	}
-	if err := check.Sample(e.Visit); err != nil {
-		return nil, errs.From(err).Under("visit")
+	l, visitErr := *e.Link, errs.Under(check.Sample(e.Visit), "visit")
+	if e.Change == nil && visitErr != nil {
+		return nil, visitErr
 	}
-	l := *e.Link
 	if e.Change != nil {
 		if err := s.FillTemplates(ctx, l.In, []*routing.Change{e.Change}); err != nil {
 			return nil, err
 		}
 		assumePassword(e.Change)
-		if err := l.ChangeRouting(e.Change); err != nil {
+		if err := errs.All(visitErr, l.ChangeRouting(e.Change)); err != nil {
 			return nil, err
 		}
 		if err := s.RunTests(&l); err != nil {

@@ -7,9 +7,20 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
+
+// CheckList returns the filter of a List with its texts as clicks have them. It returns InvalidInput.
+func CheckList(r *clickstore.Range, f clickstore.Filter) (clickstore.Filter, error) {
+	var rangeErr error
+	if r != nil && !r.From.Before(r.To) {
+		rangeErr = errs.New(errs.InvalidInput, "The range must begin before it ends.").At("range")
+	}
+	f, err := checked(f)
+	return f, errs.All(rangeErr, err)
+}
 
 // List returns a page of the clicks of a subject, newest first. A nil range means all stored
 // clicks. It returns InvalidInput or Forbidden.
@@ -21,16 +32,9 @@ func (s *Store) List(
 	if err != nil {
 		return page.Page[*click.Click]{}, err
 	}
-	q := clickstore.Query{WorkspaceID: m.ID(), Subject: of}
-	if q.Filter, err = checked(f); err != nil {
+	q := clickstore.Query{WorkspaceID: m.ID(), Subject: of, Range: optional.Value(r)}
+	if q.Filter, err = CheckList(r, f); err != nil {
 		return page.Page[*click.Click]{}, err
-	}
-	if r != nil {
-		if !r.From.Before(r.To) {
-			return page.Page[*click.Click]{}, errs.New(errs.InvalidInput, "The range must begin before it ends.").
-				At("range")
-		}
-		q.Range = *r
 	}
 	p := clickstore.Page{Size: request.Size + 1, NewestFirst: true}
 	if request.After != "" {

@@ -219,10 +219,10 @@ type Filter struct {
 func List(ctx context.Context, conn bun.IDB, workspaceID string, f *Filter, r page.Request) (page.Page[*Event], error) {
 	var rows []*Event
 	q := conn.NewSelect().Model(&rows).Where("workspace_id = ?", workspaceID)
+	if err := f.Check(); err != nil {
+		return page.Page[*Event]{}, err
+	}
 	if f != nil {
-		if err := f.check(); err != nil {
-			return page.Page[*Event]{}, err
-		}
 		q = f.where(q)
 	}
 	if err := page.Limit(q, r, "event.id").Scan(ctx); err != nil {
@@ -248,13 +248,18 @@ const maxID = 100
 // idCharacters are the characters of IDs.
 const idCharacters = "abcdefghijklmnopqrstuvwxyz0123456789_"
 
-func (f *Filter) check() error {
-	for field, value := range map[string]*string{"actorId": f.ActorID, "subjectId": f.TargetID} {
-		if value != nil && (len(*value) > maxID || strings.Trim(*value, idCharacters) != "") {
-			return errs.New(errs.InvalidInput, "%s is not an id.", field).At("filter", field)
-		}
+// Check returns the InvalidInput of a filter; a nil Filter is valid.
+func (f *Filter) Check() error {
+	if f == nil {
+		return nil
 	}
-	return nil
+	check := func(value *string, field string) error {
+		if value == nil || len(*value) <= maxID && strings.Trim(*value, idCharacters) == "" {
+			return nil
+		}
+		return errs.New(errs.InvalidInput, "%s is not an id.", field).At("filter", field)
+	}
+	return errs.All(check(f.ActorID, "actorId"), check(f.TargetID, "subjectId"))
 }
 
 func (f *Filter) where(q *bun.SelectQuery) *bun.SelectQuery {

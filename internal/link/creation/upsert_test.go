@@ -254,7 +254,7 @@ func TestStore_UpsertOfPurgedLinkAppliesAllFields(t *testing.T) {
 			if isRevived := l.ID == purged.ID; isRevived != strings.HasSuffix(url, "purged") {
 				t.Fatalf("%s is %s", url, l.ID)
 			}
-			state := must.Value(b.History.Versions(t.Context(), b.Reload(t, l), 1, ""))(t).Items[0].Snapshot
+			state := must.Value(b.History.Versions(t.Context(), b.Reload(t, l), new(1), ""))(t).Items[0].Snapshot
 			state.OriginalURL, state.ExternalID = "", nil
 			states[url] = state
 		}

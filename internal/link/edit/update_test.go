@@ -285,7 +285,7 @@ func TestStore_RevertsOwnData(t *testing.T) {
 		if changed.Version != 2 || changed.ExternalID != nil {
 			t.Fatalf("%+v", changed)
 		}
-		versions, err := b.History.Versions(t.Context(), changed, 10, "")
+		versions, err := b.History.Versions(t.Context(), changed, new(10), "")
 		must.NoError(t, err)
 		fields := versions.Items[0].Changes
 		if len(fields) != 2 || *fields[0].Before != `"1"` || *fields[0].After != "null" ||

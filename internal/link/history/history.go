@@ -26,13 +26,17 @@ func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 // Versions returns one page of the versions of a link, newest first. The cursor is a number. It
 // returns InvalidInput for one that is not, and Forbidden.
 func (s *Store) Versions(
-	ctx context.Context, l *link.Link, size int, after string,
+	ctx context.Context, l *link.Link, first *int, after string,
 ) (p page.Page[*link.Version], err error) {
-	before := l.Version + 1
+	size, sizeErr := page.Size(first)
+	before, cursorErr := l.Version+1, error(nil)
 	if after != "" {
 		if before, err = strconv.Atoi(after); err != nil || before < 1 || before > l.Version {
-			return p, errs.New(errs.InvalidInput, "The cursor is not one of this list.").At("after")
+			cursorErr = errs.New(errs.InvalidInput, "The cursor is not one of this list.").At("after")
 		}
+	}
+	if err := errs.All(sizeErr, cursorErr); err != nil {
+		return p, err
 	}
 	versions, err := s.versionsBefore(ctx, l, before, size+1)
 	if err != nil {

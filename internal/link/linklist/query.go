@@ -8,7 +8,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/link/linkfield"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -49,12 +48,6 @@ func (s *Store) prepare(
 	ctx context.Context, m workspace.Membership, f *Filter, maxCandidates int,
 ) (q *query, err error) {
 	q = &query{Store: s, member: m, now: db.Instant(s.Now()), Filter: optional.Value(f)}
-	if q.words, err = searchWords(optional.Value(q.Search)); err != nil {
-		return nil, err
-	}
-	if q.Tags, err = linkfield.CheckTags(q.Tags); err != nil {
-		return nil, errs.From(err).At("filter", "tags")
-	}
 	if err := q.check(); err != nil {
 		return nil, err
 	}
@@ -67,16 +60,22 @@ func (s *Store) prepare(
 	return q, nil
 }
 
+// CheckFilter returns the InvalidInput or Forbidden of a filter in a workspace.
+func (s *Store) CheckFilter(m workspace.Membership, f *Filter) error {
+	q := &query{Store: s, member: m, Filter: optional.Value(f)}
+	return q.check()
+}
+
 // searchWords splits a search into words as they are stored with links.
 func searchWords(search string) ([]string, error) {
 	line, err := validate.Line("The search", search, 0, maxSearchLength)
 	if err != nil {
-		return nil, errs.From(err).At("filter", "search")
+		return nil, errs.At(err, "search")
 	}
 	words := strings.Fields(validate.Fold(line))
 	if len(words) > maxSearchWords {
 		return nil, errs.New(errs.InvalidInput, "A search has up to %d words; this one has %d.",
-			maxSearchWords, len(words)).At("filter", "search")
+			maxSearchWords, len(words)).At("search")
 	}
 	return words, nil
 }

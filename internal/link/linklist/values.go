@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -26,54 +27,48 @@ const (
 )
 
 // check checks the values of the filter, and gives them the form that the database stores.
-func (q *query) check() (err error) {
-	if len(q.ExternalIDs) > maxExternalIDs {
-		return errs.New(errs.InvalidInput, "A filter has up to %d external ids; these are %d.", maxExternalIDs,
-			len(q.ExternalIDs)).At("filter", "externalIds")
+func (q *query) check() error {
+	var searchErr, tagsErr, idsErr, pairErr, withoutErr, creatorErr, hostErr error
+	q.words, searchErr = searchWords(optional.Value(q.Search))
+	q.Tags, tagsErr = linkfield.CheckTags(q.Tags)
+	q.ExternalIDs, idsErr = errs.Map(q.ExternalIDs, linkfield.CheckExternalID)
+	if q.Metadata != nil {
+		q.Metadata, pairErr = linkfield.CheckPair(q.Metadata)
 	}
-	q.ExternalIDs = slices.Clone(q.ExternalIDs)
-	for i, externalID := range q.ExternalIDs {
-		if q.ExternalIDs[i], err = linkfield.CheckExternalID(externalID); err != nil {
-			return errs.From(err).At("filter", "externalIds")
-		}
+	q.WithoutTags, withoutErr = linkfield.CheckTags(q.WithoutTags)
+	if q.CreatedByID != nil && !q.member.May(workspace.ReadMembers) {
+		creatorErr = errs.New(errs.Forbidden, "The filter createdById needs the permission MEMBERS_READ.")
+	} else if q.CreatedByID != nil && !id.Valid(id.Account, *q.CreatedByID) {
+		creatorErr = errs.New(errs.InvalidInput, "createdById is not the id of a user.").At("createdById")
 	}
-	if len(q.FolderIDs) > maxFolders {
-		return errs.New(errs.InvalidInput, "A filter has up to %d folders; these are %d.", maxFolders,
-			len(q.FolderIDs)).
-			At("filter", "folderIds")
-	}
-	if len(q.DomainIDs) > maxDomains {
-		return errs.New(errs.InvalidInput, "A filter has up to %d domains; these are %d.", maxDomains,
-			len(q.DomainIDs)).
-			At("filter", "domainIds")
+	if q.Host != nil {
+		q.hostKey, hostErr = hostKeyOf(*q.Host)
 	}
 	q.folders = q.member.Fence()
 	if len(q.FolderIDs) > 0 {
 		q.folders = q.visible(q.FolderIDs)
 	}
-	if q.Metadata != nil {
-		if q.Metadata, err = linkfield.CheckPair(q.Metadata); err != nil {
-			return errs.From(err).At("filter", "metadata")
-		}
-	}
-	if q.WithoutTags, err = linkfield.CheckTags(q.WithoutTags); err != nil {
-		return errs.From(err).At("filter", "withoutTags")
-	}
-	if q.CreatedByID != nil && !q.member.May(workspace.ReadMembers) {
-		return errs.New(errs.Forbidden, "The filter createdById needs the permission MEMBERS_READ.")
-	}
-	if q.CreatedByID != nil && !id.Valid(id.Account, *q.CreatedByID) {
-		return errs.New(errs.InvalidInput, "createdById is not the id of a user.").At("filter", "createdById")
-	}
-	if q.Host == nil {
+	return errs.Under(errs.All(searchErr, errs.Under(tagsErr, "tags"),
+		checkCount(q.ExternalIDs, maxExternalIDs, "external ids", "externalIds"), errs.Under(idsErr, "externalIds"),
+		errs.Under(pairErr, "metadata"), creatorErr, hostErr,
+		checkCount(q.FolderIDs, maxFolders, "folders", "folderIds"), errs.Under(withoutErr, "withoutTags"),
+		checkCount(q.DomainIDs, maxDomains, "domains", "domainIds")), "filter")
+}
+
+// checkCount returns InvalidInput at a field with more values than a filter may have.
+func checkCount(values []string, most int, name, field string) error {
+	if len(values) <= most {
 		return nil
 	}
-	host, err := urlnorm.Host(*q.Host)
+	return errs.New(errs.InvalidInput, "A filter has up to %d %s; these are %d.", most, name, len(values)).At(field)
+}
+
+func hostKeyOf(text string) (string, error) {
+	host, err := urlnorm.Host(text)
 	if err != nil {
-		return errs.New(errs.InvalidInput, "host must be the name or address of a host.").At("filter", "host")
+		return "", errs.New(errs.InvalidInput, "host must be the name or address of a host.").At("host")
 	}
-	q.hostKey = link.HostKey(host)
-	return nil
+	return link.HostKey(host), nil
 }
 
 // visible returns those of the folders that the caller can see; at least the id of no folder.

@@ -197,7 +197,7 @@ func (w *World) AllVersions(t *testing.T, l *link.Link) (all []*link.Version) {
 	t.Helper()
 	l = w.Reload(t, l)
 	for after := ""; ; {
-		p := must.Value(w.History.Versions(t.Context(), l, 3, after))(t)
+		p := must.Value(w.History.Versions(t.Context(), l, new(3), after))(t)
 		all = append(all, p.Items...)
 		if !p.HasNext {
 			return all

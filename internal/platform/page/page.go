@@ -57,8 +57,9 @@ func Parse(p id.Prefix, first *int, after *string, last *int, before *string) (R
 // cursor of another order is refused. Items of an empty prefix have no ids: their texts are
 // distinct, and After and Before are texts. It returns InvalidInput.
 func (o Order) Parse(p id.Prefix, first *int, after *string, last *int, before *string) (Request, error) {
+	var bothErr, sizeErr, afterErr, beforeErr error
 	if first != nil && last != nil {
-		return Request{}, errs.New(errs.InvalidInput, "Give first or last, not both.").At("last")
+		bothErr = errs.New(errs.InvalidInput, "Give first or last, not both.").At("last")
 	}
 	r, size := Request{Order: o, Size: Default}, "first"
 	if first != nil {
@@ -68,18 +69,21 @@ func (o Order) Parse(p id.Prefix, first *int, after *string, last *int, before *
 		r.Size, r.Backward, size = *last, true, "last"
 	}
 	if r.Size < 1 || r.Size > Max {
-		return Request{}, errs.New(errs.InvalidInput, "%s must be from 1 to %d.", size, Max).At(size)
+		sizeErr = errs.New(errs.InvalidInput, "%s must be from 1 to %d.", size, Max).At(size)
 	}
-	var err error
-	if r.AfterValue, r.After, err = o.decode(p, after, "after"); err != nil {
-		return Request{}, err
-	}
-	r.BeforeValue, r.Before, err = o.decode(p, before, "before")
+	r.AfterValue, r.After, afterErr = o.decode(p, after, "after")
+	r.BeforeValue, r.Before, beforeErr = o.decode(p, before, "before")
 	if p == "" {
 		r.After, _ = r.AfterValue.(string)
 		r.Before, _ = r.BeforeValue.(string)
 	}
-	return r, err
+	return r, errs.All(cmp.Or(bothErr, sizeErr), afterErr, beforeErr)
+}
+
+// Size checks the argument first of a list. It returns InvalidInput.
+func Size(first *int) (int, error) {
+	r, err := Parse("", first, nil, nil, nil)
+	return r.Size, err
 }
 
 // Page is one page, in the connection's order.
