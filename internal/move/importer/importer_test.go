@@ -553,6 +553,24 @@ func TestImport_KeepsTheFirstFailedRows(t *testing.T) {
 	})
 }
 
+// TestImport_KeepsAllErrorsOfARow: those of its fields, as for a link that is created.
+func TestImport_KeepsAllErrorsOfARow(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		for _, dryRun := range []bool{true, false} {
+			rows := b.rows(t, b.importFile(t,
+				importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip, DryRun: dryRun},
+				[]byte(`{"code":"a b","url":"ftp://example.com/"}`)))
+			var got []string
+			for _, e := range errs.From(rows[0].Failure()).Each() {
+				got = append(got, e.Kind.Code()+" "+strings.Join(e.Field, "."))
+			}
+			if diff := cmp.Diff([]string{"INVALID_URL url", "INVALID_INPUT code"}, got); diff != "" {
+				t.Errorf("dry run %t (-want +got):\n%s", dryRun, diff)
+			}
+		}
+	})
+}
+
 // codeOf returns the code of the first error of a row; empty for none.
 func codeOf(row *importer.Row) string {
 	if err := row.Failure(); err != nil {
