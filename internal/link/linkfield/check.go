@@ -2,9 +2,7 @@ package linkfield
 
 import (
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/linkforge/linkforge/internal/platform/errs"
@@ -86,10 +84,8 @@ func CheckExternalID(externalID string) (string, error) {
 		return "", errs.New(errs.InvalidInput, "externalId must have from 1 to %d characters; it has %d.",
 			maxExternalID, n)
 	}
-	if !utf8.ValidString(externalID) || strings.ContainsFunc(externalID, unicode.IsControl) {
-		return "", errs.New(errs.InvalidInput, "externalId must be text without control characters.")
-	}
-	return externalID, nil
+	_, err := validate.Opaque("externalId", externalID, 0, maxExternalID) // white space around it stays
+	return externalID, err
 }
 
 // CheckRedirectStatus checks the status of redirects. It returns InvalidInput.
