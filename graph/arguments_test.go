@@ -242,7 +242,7 @@ func TestArguments_AcceptNullWhereOptional(t *testing.T) {
 		map[string]any{
 			"workspaceId": ada.workspace.ID(), "url": "https://example.com/",
 			"routing": map[string]any{"rules": []any{map[string]any{
-				"id": nil, "stickiness": nil, "targets": []any{map[string]any{"id": nil}},
+				"ruleId": nil, "stickiness": nil, "targets": []any{map[string]any{"targetId": nil}},
 			}}},
 		})
 	if r.Text != `{"data":{"createLink":{"created":true,"errors":[]}}}` {

@@ -298,12 +298,12 @@ func TestList_RefusesBadFilters(t *testing.T) {
 			"20 tags, one twice":   {Filter{Tags: append(tags(20), "7")}, ""},
 			"20 tags, all of them": {Filter{Tags: tags(20), TagMatch: AllTags}, ""},
 			"21 tags":              {Filter{Tags: tags(21)}, "tags"},
-			"NUL in a tag":         {Filter{Tags: []string{"\x00"}}, "tags"},
-			"a tag not in UTF-8":   {Filter{Tags: []string{"\xff"}}, "tags"},
-			"a huge tag":           {Filter{Tags: []string{strings.Repeat("a", 1<<20)}}, "tags"},
+			"NUL in a tag":         {Filter{Tags: []string{"\x00"}}, "tags 0"},
+			"a tag not in UTF-8":   {Filter{Tags: []string{"\xff"}}, "tags 0"},
+			"a huge tag":           {Filter{Tags: []string{strings.Repeat("a", 1<<20)}}, "tags 0"},
 			"101 external ids":     {Filter{ExternalIDs: tags(101)}, "externalIds"},
-			"no external id":       {Filter{ExternalIDs: []string{""}}, "externalIds"},
-			"a bad key":            {Filter{Metadata: &linkfield.Pair{Key: "a b"}}, "metadata"},
+			"no external id":       {Filter{ExternalIDs: []string{""}}, "externalIds 0"},
+			"a bad key":            {Filter{Metadata: &linkfield.Pair{Key: "a b"}}, "metadata key"},
 			"21 tags not to have":  {Filter{WithoutTags: tags(21)}, "withoutTags"},
 			"21 domains":           {Filter{DomainIDs: tags(21)}, "domainIds"},
 			"no user":              {Filter{CreatedByID: new("lnk_x")}, "createdById"},
@@ -321,7 +321,7 @@ func TestList_RefusesBadFilters(t *testing.T) {
 						t.Error(err)
 					}
 					if c.at != "" && (!errs.Is(err, errs.InvalidInput) ||
-						!gocmp.Equal(errs.From(err).Field, []string{"filter", c.at})) {
+						!gocmp.Equal(errs.From(err).Field, strings.Fields("filter "+c.at))) {
 						t.Errorf("at %v: %v", errs.From(err).Field, err)
 					}
 				}

@@ -553,18 +553,22 @@ func TestImport_KeepsTheFirstFailedRows(t *testing.T) {
 	})
 }
 
-// TestImport_KeepsAllErrorsOfARow: those of its fields, as for a link that is created.
+// TestImport_KeepsAllErrorsOfARow of a file, and of a link that cannot be created.
 func TestImport_KeepsAllErrorsOfARow(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		for _, dryRun := range []bool{true, false} {
 			rows := b.rows(t, b.importFile(t,
 				importer.Settings{Source: importsource.JSONLines, OnConflict: importer.Skip, DryRun: dryRun},
-				[]byte(`{"code":"a b","url":"ftp://example.com/"}`)))
+				[]byte(`{"code":7,"url":"ftp://example.com/"}`+"\n"+`{"code":"a b","url":"https://example.com/",`+
+					`"startsAt":"2030-01-02T00:00:00Z","expiresAt":"2030-01-01T00:00:00Z"}`)))
 			var got []string
-			for _, e := range errs.From(rows[0].Failure()).Each() {
-				got = append(got, e.Kind.Code()+" "+strings.Join(e.Field, "."))
+			for _, row := range rows {
+				for _, e := range errs.From(row.Failure()).Each() {
+					got = append(got, fmt.Sprint(row.Line, " ", e.Kind.Code(), " ", strings.Join(e.Field, ".")))
+				}
 			}
-			if diff := cmp.Diff([]string{"INVALID_URL url", "INVALID_INPUT code"}, got); diff != "" {
+			want := []string{"1 INVALID_URL url", "1 INVALID_INPUT code", "2 INVALID_INPUT expiresAt", "2 INVALID_INPUT code"}
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("dry run %t (-want +got):\n%s", dryRun, diff)
 			}
 		}
