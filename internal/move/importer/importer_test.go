@@ -567,7 +567,8 @@ func TestImport_KeepsAllErrorsOfARow(t *testing.T) {
 					got = append(got, fmt.Sprint(row.Line, " ", e.Kind.Code(), " ", strings.Join(e.Field, ".")))
 				}
 			}
-			want := []string{"1 INVALID_URL url", "1 INVALID_INPUT code", "2 INVALID_INPUT expiresAt", "2 INVALID_INPUT code"}
+			want := []string{"1 INVALID_INPUT code", "1 INVALID_URL url", "2 INVALID_INPUT code",
+				"2 INVALID_INPUT startsAt"}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("dry run %t (-want +got):\n%s", dryRun, diff)
 			}
