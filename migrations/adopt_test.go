@@ -50,7 +50,9 @@ var reverted = map[db.Kind]string{
 		DROP TABLE key_usage; ALTER TABLE api_keys DROP COLUMN links_per_day;` +
 		withArchivedAt("TEXT") + withoutOutages + withSelections + withDetails + withOneError +
 		strings.Replace(withOldLeases, "TIMESTAMPTZ", "TEXT", 1) + withLastStep,
-	db.Postgres: withArchivedAt("TIMESTAMPTZ") + withoutOutages + withSelections + withDetails + withOneError +
+	db.Postgres: "REVOKE SELECT (workspace_id, host) ON domains FROM linkforge_creator; " +
+		"DROP POLICY of_workspaces ON domains; " + withArchivedAt("TIMESTAMPTZ") + withoutOutages +
+		withSelections + withDetails + withOneError +
 		withOldLeases + `ALTER TABLE leases ALTER holder SET NOT NULL, ALTER free_at SET NOT NULL;
 		DROP FUNCTION forget_months;
 		CREATE FUNCTION forget_months(TEXT, TIMESTAMPTZ) RETURNS INTEGER LANGUAGE sql AS 'SELECT 1';

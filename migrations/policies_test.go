@@ -307,7 +307,7 @@ func TestPolicies_CreatorOnlyCreates(t *testing.T) {
 		t.Errorf("the creator may (-want +got):\n%s", diff)
 	}
 	for _, table := range []string{"workspaces", "members", "links", "link_tags", "audit_events", "link_usage",
-		"scheduled_changes"} {
+		"scheduled_changes", "domains"} {
 		for name, c := range map[string]struct {
 			ctx  context.Context
 			want []string

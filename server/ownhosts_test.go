@@ -11,7 +11,8 @@ import (
 )
 
 // TestServer_RefusesOwnHostsInEveryField covers each field of a URL, and each way to spell the instance in one of
-// them: by its public host, a loopback address, a name of LINKFORGE_HOSTS, and a verified domain.
+// them: by its public host, a loopback address, a name of LINKFORGE_HOSTS, a verified domain, and a pending one
+// of the workspace.
 func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -62,12 +63,15 @@ func TestServer_RefusesOwnHostsInEveryField(t *testing.T) {
 					map[string]any{"id": l.ID, "routing": routing(url)})
 			}
 		}
+		const pending = "https://PENDING.example.com.:8443/x"
+		who.claim(t, map[string]any{"host": "pending.example.com"})
 		spellings := []string{
 			"https://go.example.com/x", "http://GO.example.com.:PORT/x", "http://127.0.0.1:PORT/x",
 			"https://internal.example/x", "http://neighbor.example.com:PORT/x", "https://go.example.com:9443/x",
 		}
 		for i, name := range slices.Sorted(maps.Keys(fields)) {
 			path, _, _ := strings.Cut(name, " ")
+			refuses(t, name+", a pending domain", fields[name](pending), "UNSAFE_URL", path)
 			url := strings.ReplaceAll(spellings[i%len(spellings)], "PORT", port)
 			refuses(t, name+", "+url, fields[name](url), "UNSAFE_URL", path)
 			if refused := fields[name]("https://other.example/" + path); len(refused) > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/link/destination"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
@@ -127,20 +128,26 @@ func (l *Link) Host() string {
 // package destination refuses. Every operation that creates, edits, restores or claims links calls
 // it for links with URLs that are new or become effective.
 func (s *Store) refused(ctx context.Context, conn bun.IDB, links []*Link) (map[*Link]*errs.Error, error) {
-	unsafe, err := s.Destinations.Refused(ctx, conn, URLsOf(links)...)
+	unsafe, err := s.Destinations.Refused(ctx, conn, DestinationsOf(links)...)
 	return Refusals(links, unsafe), err
 }
 
-// URLsOf returns the URLs of links and of their routing.
-func URLsOf(links []*Link) []string {
-	urls := make([]string, 0, len(links))
+// DestinationsOf returns the URLs of links and of their routing.
+func DestinationsOf(links []*Link) []destination.Destination {
+	all := make([]destination.Destination, 0, len(links))
 	for _, l := range links {
-		urls = append(urls, l.CanonicalURL)
+		all = append(all, l.destination(l.CanonicalURL))
 		for _, u := range l.Routing.URLs() {
-			urls = append(urls, u.URL)
+			all = append(all, l.destination(u.URL))
 		}
 	}
-	return urls
+	return all
+}
+
+// destination returns a URL of the link. A link that is being claimed is still in another workspace
+// than In.
+func (l *Link) destination(url string) destination.Destination {
+	return destination.Destination{WorkspaceID: l.In.ID(), URL: url}
 }
 
 // leadsOutside returns InvalidInput for a link to a host that the API key of its membership may not
@@ -160,18 +167,18 @@ func (l *Link) leadsOutside() *errs.Error {
 
 // Refusals returns the errors of links with unsafe URLs, or with hosts that their API keys may not
 // use.
-func Refusals(links []*Link, unsafe map[string]*errs.Error) map[*Link]*errs.Error {
+func Refusals(links []*Link, unsafe map[destination.Destination]*errs.Error) map[*Link]*errs.Error {
 	refused := map[*Link]*errs.Error{}
 	for _, l := range links {
 		if e := l.leadsOutside(); e != nil {
 			refused[l] = e
 		}
 		for _, u := range l.Routing.URLs() {
-			if e := unsafe[u.URL]; e != nil {
+			if e := unsafe[l.destination(u.URL)]; e != nil {
 				refused[l] = errs.New(e.Kind, "%s", e.Message).At(u.Field...).Under("routing")
 			}
 		}
-		if e := unsafe[l.CanonicalURL]; e != nil {
+		if e := unsafe[l.destination(l.CanonicalURL)]; e != nil {
 			refused[l] = errs.New(e.Kind, "%s", e.Message)
 		}
 	}

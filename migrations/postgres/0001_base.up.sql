@@ -849,6 +849,7 @@ GRANT INSERT (subject) ON changes TO linkforge_tenant, linkforge_system;
 GRANT USAGE ON SEQUENCE audit_events_seq TO linkforge_tenant, linkforge_creator, linkforge_system;
 
 GRANT SELECT ON workspaces, members, folders, verified_hosts, blocked_hosts, scheduled_changes TO linkforge_creator;
+GRANT SELECT (workspace_id, host) ON domains TO linkforge_creator;
 GRANT SELECT, INSERT ON links, link_tags, link_usage, grants, audit_events TO linkforge_creator;
 GRANT INSERT ON link_metadata, link_urls, link_text_queue TO linkforge_creator;
 GRANT UPDATE (links) ON link_usage TO linkforge_creator;

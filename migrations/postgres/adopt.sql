@@ -48,10 +48,12 @@ DO $$ BEGIN
 END $$;
 -- Each code of an authenticator app is valid once.
 RESET ROLE;
+
 ALTER TABLE totp ADD COLUMN used_steps TEXT NOT NULL DEFAULT '';
 SET LOCAL ROLE linkforge_system;
 UPDATE totp SET used_steps = last_step::TEXT;
 RESET ROLE;
+
 ALTER TABLE totp DROP COLUMN last_step;
 SET LOCAL ROLE linkforge_system;
 -- Links whose texts were never indexed.
@@ -60,6 +62,7 @@ INSERT INTO link_text_queue (link_id, workspace_id)
 -- It is not known why, so that enabling a host does not enable them: linkforge links enable does.
 INSERT INTO disabled_links SELECT id, '', disabled_at FROM links WHERE disabled_at IS NOT NULL;
 RESET ROLE;
+
 DROP TABLE link_text_backfill;
 
 -- What tasks store, for the bounds of workspaces and accounts.
@@ -72,6 +75,7 @@ UPDATE tasks SET outside = finished_at IS NULL
     file_bytes = COALESCE((SELECT sum(length(bytes)) FROM task_chunks WHERE task_id = tasks.id), 0),
     stored_rows = CASE kind WHEN 'WORKSPACE_EXPORT' THEN 0 ELSE done END;
 RESET ROLE;
+
 CREATE INDEX tasks_stored ON tasks (workspace_id) WHERE file_bytes > 0 OR stored_rows > 0;
 ALTER TABLE click_totals ADD COLUMN _outage BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE click_logs ADD COLUMN _alive_at TIMESTAMPTZ;
@@ -83,6 +87,7 @@ ALTER TABLE links ADD COLUMN archived BOOLEAN NOT NULL DEFAULT FALSE;
 SET LOCAL ROLE linkforge_system;
 UPDATE links SET archived = TRUE WHERE archived_at IS NOT NULL;
 RESET ROLE;
+
 DROP INDEX links_of_workspace;
 ALTER TABLE links DROP COLUMN archived_at;
 CREATE INDEX links_of_workspace ON links (workspace_id, id, created_at, archived, deleted_at, disabled_at, purged_at,
@@ -138,6 +143,7 @@ UPDATE leases SET lease_holder = NULL, lease_until = NULL;
 UPDATE webhook_readers SET lease_until = NULL;
 RESET ROLE;
 
+
 -- A row has all its errors.
 ALTER TABLE import_rows ALTER COLUMN error TYPE TEXT COLLATE "C" USING CASE WHEN error_code IS NOT NULL THEN
     json_build_array(json_build_object('code', error_code, 'message', error, 'field',
@@ -154,3 +160,8 @@ UPDATE link_versions
 UPDATE scheduled_changes
     SET patch = replace(replace(patch, '"id":"rul_', '"ruleId":"rul_'), '"id":"tgt_', '"targetId":"tgt_');
 RESET ROLE;
+
+-- Creations look up the domains of their workspaces.
+GRANT SELECT (workspace_id, host) ON domains TO linkforge_creator;
+CREATE POLICY of_workspaces ON domains TO linkforge_creator USING (array_position((SELECT
+    string_to_array(current_setting('linkforge.workspace', true), ',')), workspace_id) IS NOT NULL);

@@ -46,6 +46,10 @@ func TestStore_RefusesUnsafeURLs(t *testing.T) {
 			return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil
 		}
 		must.Value(b.Blocklist.Block(t.Context(), "blocked.example", ""))(t)
+		// a pending domain of the workspace stops no deliveries
+		must.Value(b.DB.ExecContext(db.AsSystem(t.Context()),
+			"INSERT INTO domains (id, workspace_id, host, token, created_at) "+
+				"VALUES ('dom_a', ?, 'hooks.example', 't', ?)", b.m.ID(), dbtest.Noon))(t)
 		w, _, err := s.Create(t.Context(), b.m, hook(" https://hooks.example:8443/a//?b=2&a=1#part", audit.LinkCreated))
 		must.NoError(t, err)
 		for url, want := range map[string]errs.Kind{

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/link/destination"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
 )
@@ -21,7 +22,8 @@ const (
 )
 
 // CheckURL returns the canonical form of a URL that requests may be sent to. It is the one check of
-// new URLs, tests and attempts. The address is checked again when it is connected to. It returns
+// new URLs, tests and attempts. The address is checked again when it is connected to. A host that
+// the workspace has only added as a domain is accepted: deliveries would stop. It returns
 // InvalidURL or UnsafeURL.
 func (s *Store) CheckURL(ctx context.Context, raw string) (urlnorm.URL, error) {
 	u, err := s.parseURL(raw)
@@ -31,7 +33,7 @@ func (s *Store) CheckURL(ctx context.Context, raw string) (urlnorm.URL, error) {
 	if addr, err := netip.ParseAddr(u.Host()); err == nil && !s.allows(addr) {
 		return u, errNotPublic()
 	}
-	return u, errs.At(s.Destinations.Check(ctx, s.DB, u.String()), "url")
+	return u, errs.At(s.Destinations.Check(ctx, s.DB, destination.Destination{URL: u.String()}), "url")
 }
 
 // parseURL returns the canonical form of a URL with the syntax of one that requests may be sent to.

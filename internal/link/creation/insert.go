@@ -50,7 +50,7 @@ func (b *batch) read(ctx context.Context, tx bun.Tx) error {
 		drafts = append(drafts, it.want.draft)
 	}
 	recheck, refusedMembers := workspace.Recheck(b.store.DB, tx, workspace.CreateLinks, members)
-	lookups, unsafe := b.store.Destinations.Lookups(tx, link.URLsOf(drafts)...)
+	lookups, unsafe := b.store.Destinations.Lookups(tx, link.DestinationsOf(drafts)...)
 	folders, workspacesOf := folder.Lookup(b.store.DB, tx, folderIDs...)
 	found := b.lookUps(tx, items)
 	lookups = slices.Concat([]db.Lookup{recheck, folders}, lookups, found.lookups)

@@ -200,6 +200,9 @@ func TestShared_SeparatesWorkspaces(t *testing.T) {
 		"a deleted workspace": {"UPDATE workspaces SET deleted_at = ?1 WHERE id = ?0", Input{URL: fresh},
 			errs.NotFound.Code(),
 			errs.NotFound.Code()},
+		"a domain of its own": {"INSERT INTO domains (id, workspace_id, host, token, created_at) " +
+			"VALUES ('dom_a', ?0, 'www.example.com', 't', ?1)", Input{URL: fresh}, errs.UnsafeURL.Code(),
+			errs.UnsafeURL.Code()},
 		"an own host": {"", Input{URL: "http://sho.rt/loop"}, errs.UnsafeURL.Code(), errs.UnsafeURL.Code()},
 		"no URL":      {"", Input{URL: "ftp://example.com"}, errs.InvalidURL.Code(), errs.InvalidURL.Code()},
 		"a refused title": {"", Input{URL: fresh, Fields: linkfield.Change{Title: to(new("refused"))}}, "rolled back",

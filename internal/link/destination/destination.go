@@ -1,6 +1,7 @@
 // Package destination decides which URLs the instance sends visitors to: none at the instance
-// itself, at a verified domain, or at a host that the operator has blocked. Packages link,
-// creation, workspace and domain check every URL that members set.
+// itself, at a verified domain, at a domain that their workspace has added, or at a host that the
+// operator has blocked. Packages link, creation, workspace and domain check every URL that members
+// set.
 package destination
 
 import (
@@ -33,25 +34,32 @@ type Blocklist interface {
 	Blocked(conn bun.IDB, hosts ...string) (db.Lookup, func() map[string]bool)
 }
 
+// Destination is a URL that a workspace sends visitors to. Without a workspace, pending domains do
+// not matter.
+type Destination struct{ WorkspaceID, URL string }
+
 // Check returns UnsafeURL if visitors may not be sent to the URL, which is accepted by package
 // urlnorm.
-func (c *Checker) Check(ctx context.Context, conn bun.IDB, url string) error {
-	refused, err := c.Refused(ctx, conn, url)
-	if e := refused[url]; e != nil {
+func (c *Checker) Check(ctx context.Context, conn bun.IDB, d Destination) error {
+	refused, err := c.Refused(ctx, conn, d)
+	if e := refused[d]; e != nil {
 		return e
 	}
 	return err
 }
 
 // CheckFallback is Check for a URL that check.Fallback accepts.
-func (c *Checker) CheckFallback(ctx context.Context, conn bun.IDB, url string) error {
-	return c.Check(ctx, conn, routing.WithoutPlaceholders(url))
+func (c *Checker) CheckFallback(ctx context.Context, conn bun.IDB, d Destination) error {
+	d.URL = routing.WithoutPlaceholders(d.URL)
+	return c.Check(ctx, conn, d)
 }
 
 // Refused returns an UnsafeURL error for each of the URLs that visitors may not be sent to. It
 // takes two statements, however many URLs. It skips texts that are no URLs.
-func (c *Checker) Refused(ctx context.Context, conn bun.IDB, urls ...string) (map[string]*errs.Error, error) {
-	lookups, refused := c.Lookups(conn, urls...)
+func (c *Checker) Refused(
+	ctx context.Context, conn bun.IDB, all ...Destination,
+) (map[Destination]*errs.Error, error) {
+	lookups, refused := c.Lookups(conn, all...)
 	for _, l := range lookups {
 		if err := l.Run(ctx); err != nil {
 			return nil, fmt.Errorf("looking up the hosts of destinations: %w", err)
@@ -61,11 +69,13 @@ func (c *Checker) Refused(ctx context.Context, conn bun.IDB, urls ...string) (ma
 }
 
 // Lookups returns what Refused looks up, and a function that returns its result afterwards.
-func (c *Checker) Lookups(conn bun.IDB, urls ...string) (lookups []db.Lookup, refused func() map[string]*errs.Error) {
-	byHost := map[string][]string{}
-	for _, url := range urls {
-		if u, err := urlnorm.Canonical(url); err == nil {
-			byHost[u.Host()] = append(byHost[u.Host()], url)
+func (c *Checker) Lookups(
+	conn bun.IDB, all ...Destination,
+) (lookups []db.Lookup, refused func() map[Destination]*errs.Error) {
+	byHost := map[string][]Destination{}
+	for _, d := range all {
+		if u, err := urlnorm.Canonical(d.URL); err == nil {
+			byHost[u.Host()] = append(byHost[u.Host()], d)
 		}
 	}
 	blocked := func() map[string]bool { return nil }
@@ -74,19 +84,16 @@ func (c *Checker) Lookups(conn bun.IDB, urls ...string) (lookups []db.Lookup, re
 		lookup, blocked = c.Blocklist.Blocked(conn, slices.Sorted(maps.Keys(byHost))...)
 		lookups = append(lookups, lookup)
 	}
-	lookup, circular := c.circular(conn, urls)
-	return append(lookups, lookup), func() map[string]*errs.Error {
-		refused := map[string]*errs.Error{}
+	lookup, circular := c.circular(conn, all)
+	return append(lookups, lookup), func() map[Destination]*errs.Error {
+		refused := map[Destination]*errs.Error{}
 		for host := range blocked() {
-			for _, url := range byHost[host] {
-				refused[url] = errs.New(errs.UnsafeURL,
+			for _, d := range byHost[host] {
+				refused[d] = errs.New(errs.UnsafeURL,
 					"The operator of this service does not allow links to this host.")
 			}
 		}
-		for url := range circular() {
-			refused[url] = errs.New(errs.UnsafeURL, "The URL must not point to this instance or to a verified domain: "+
-				"that would be a redirect loop.")
-		}
+		maps.Copy(refused, circular())
 		return refused
 	}
 }

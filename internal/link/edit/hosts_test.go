@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 	"github.com/linkforge/linkforge/internal/tenant/domain"
+	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
 
@@ -232,8 +234,76 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 	})
 }
 
+// pendingURLs lead to xn--bcher-kva.example.
+var pendingURLs = []string{
+	"https://bücher.example/abc", "http://BÜCHER.Example.:8443/a?b=c#d", "https://XN--bcher-kva.example",
+	"https://bücher。example/?x",
+}
+
+// pend adds a domain, which is not verified, to a workspace.
+func (b *bundle) pend(t *testing.T, m workspace.Membership) *domain.Domain {
+	t.Helper()
+	d := &domain.Domain{
+		ID: id.New(id.Domain), WorkspaceID: m.ID(), Host: "xn--bcher-kva.example", Token: "t", CreatedAt: noon,
+	}
+	must.Value(b.DB.NewInsert().Model(d).Exec(db.AsSystem(t.Context())))(t)
+	return d
+}
+
+// TestStore_RefusesPendingDomainsInEveryOperation: those of the workspace, until they are removed, and none of others.
+func TestStore_RefusesPendingDomainsInEveryOperation(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		ctx, deleted, tokens := t.Context(), map[string]*link.Link{}, map[string]string{}
+		free := b.Make(t, creation.Input{URL: "https://example.com/free", Strategy: new(link.Random)})
+		kept := b.Make(t, creation.Input{URL: pendingURLs[0], Strategy: new(link.Random)})
+		b.pend(t, b.Foreign)
+		for _, url := range pendingURLs {
+			deleted[url] = b.Make(t, creation.Input{URL: url, Strategy: new(link.Random)})
+			b.Remove(t, deleted[url].ID)
+			_, tokens[url] = b.Anonymous(t, url)
+		}
+		pending := b.pend(t, b.Mine)
+		for _, url := range pendingURLs {
+			check := func(operation string, err error, field ...string) {
+				t.Helper()
+				if e := errs.From(err); e.Kind != errs.UnsafeURL || !slices.Equal(e.Field, field) ||
+					!strings.Contains(e.Message, pending.Host+", a domain of this workspace") {
+					t.Errorf("%s %s: %v at %v", operation, url, err, e.Field)
+				}
+			}
+			b.refuseURL(t, free, url)
+			_, err := b.Edit.Update(ctx, b.Mine,
+				linkfield.Change{ID: free.ID, Routing: to(&routing.Change{EndedURL: to(new(url))})})
+			check("routing to", err, "routing", "endedUrl")
+			_, err = b.Schedule.Add(ctx, b.Mine, free.ID, b.Now.Add(time.Hour), linkfield.Change{URL: to(url)})
+			check("scheduling", err, "change", "url")
+			_, err = b.Upsert(ctx, b.Mine,
+				&creation.Input{URL: url, Fields: linkfield.Change{ExternalID: optional.Set(new("mine"))}})
+			check("upserting", err, "url")
+			_, err = b.Edit.Restore(ctx, b.Mine, deleted[url].ID)
+			check("restoring", err)
+			check("claiming", b.ClaimOne(t, b.Mine, tokens[url]).Err)
+		}
+		b.Change(t, kept, linkfield.Change{Title: to(new("still there"))})
+		b.Make(t, creation.Input{URL: "https://www.bücher.example/"})
+		b.Anonymous(t, pendingURLs[0])
+		must.Value(b.DB.NewDelete().Model(pending).WherePK().Exec(db.AsSystem(ctx)))(t)
+		b.Make(t, creation.Input{URL: pendingURLs[0]})
+	})
+}
+
 // refuseOwn expects that no operation gives a link the URL.
 func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
+	t.Helper()
+	b.refuseURL(t, free, url)
+	_, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", url)
+	if e := errs.From(err); e.Kind != errs.UnsafeURL || !slices.Equal(e.Field, []string{"url"}) {
+		t.Errorf("creating anonymously %s: %v at %v", url, err, e.Field)
+	}
+}
+
+// refuseURL expects that no operation gives a link of Mine the URL.
+func (b *bundle) refuseURL(t *testing.T, free *link.Link, url string) {
 	t.Helper()
 	check := func(operation string, err error) {
 		t.Helper()
@@ -246,8 +316,6 @@ func (b *bundle) refuseOwn(t *testing.T, free *link.Link, url string) {
 	_, _, err = b.Create(t.Context(), b.Mine, creation.Input{URL: url,
 		Fields: linkfield.Change{MaxClicks: optional.Set(new(int64(1)))}})
 	check("creating with maxClicks", err)
-	_, _, err = b.CreateAnonymous(t.Context(), "192.0.2.1", url)
-	check("creating anonymously", err)
 	_, err = b.Edit.Update(t.Context(), b.Mine, linkfield.Change{ID: free.ID, URL: to(url)})
 	check("updating", err)
 	if _, err = b.Preview(t.Context(), b.Mine, url); !errs.Is(err, errs.UnsafeURL) {

@@ -10,6 +10,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
+	"github.com/linkforge/linkforge/internal/link/destination"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -59,7 +60,7 @@ func (s *Store) Update(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkSettings(ctx, c); err != nil {
+	if err := s.checkSettings(ctx, m, c); err != nil {
 		return nil, err
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -116,13 +117,13 @@ func (s *Settings) fields() []audit.Field {
 }
 
 // checkSettings validates a change. It returns InvalidInput, InvalidURL or UnsafeURL.
-func (s *Store) checkSettings(ctx context.Context, c Change) error {
+func (s *Store) checkSettings(ctx context.Context, m workspace.Membership, c Change) error {
 	var syntax, refused []error
 	for _, u := range []struct {
 		field string
 		url   *string
 		parse func(string) error
-		check func(context.Context, bun.IDB, string) error
+		check func(context.Context, bun.IDB, destination.Destination) error
 	}{
 		{"rootUrl", c.RootURL.To, check.Fallback, s.Destinations.CheckFallback},
 		{"notFoundUrl", c.NotFoundURL.To, check.Fallback, s.Destinations.CheckFallback},
@@ -135,7 +136,8 @@ func (s *Store) checkSettings(ctx context.Context, c Change) error {
 		*u.url = urlnorm.Trim(*u.url)
 		err := errs.At(u.parse(*u.url), u.field)
 		if syntax = append(syntax, err); err == nil {
-			refused = append(refused, errs.At(u.check(ctx, s.DB, *u.url), u.field))
+			to := destination.Destination{WorkspaceID: m.ID(), URL: *u.url}
+			refused = append(refused, errs.At(u.check(ctx, s.DB, to), u.field))
 		}
 	}
 	syntax = append(syntax,

@@ -10,6 +10,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/event/audit"
+	"github.com/linkforge/linkforge/internal/link/destination"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
@@ -62,7 +63,7 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 	if err := errs.All(c.check(m.Workspace()), errs.Under(styleErr, "qrStyle")); err != nil {
 		return Membership{}, err
 	}
-	if err := s.checkURLs(ctx, c); err != nil {
+	if err := s.checkURLs(ctx, m, c); err != nil {
 		return Membership{}, err
 	}
 	if optional.Value(c.RequireSecondFactor) && m.lacksSecondFactor {
@@ -297,10 +298,11 @@ func (c *Change) fallbacks() map[string]*string {
 }
 
 // checkURLs returns UnsafeURL for URLs that visitors may not be sent to.
-func (s *Store) checkURLs(ctx context.Context, c Change) error {
+func (s *Store) checkURLs(ctx context.Context, m Membership, c Change) error {
 	var checks []error
 	for field, url := range c.fallbacks() {
-		checks = append(checks, errs.At(s.Destinations.CheckFallback(ctx, s.DB, *url), field))
+		to := destination.Destination{WorkspaceID: m.ID(), URL: *url}
+		checks = append(checks, errs.At(s.Destinations.CheckFallback(ctx, s.DB, to), field))
 	}
 	return errs.All(checks...)
 }
