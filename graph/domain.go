@@ -29,6 +29,29 @@ func (r *mutationResolver) VerifyDomain(
 	return &gen.VerifyDomainPayload{Domain: d}, err
 }
 
+func (r *verifyDomainPayloadResolver) LoopingLinks(
+	ctx context.Context, p *gen.VerifyDomainPayload,
+) ([]*link.Link, error) {
+	if p.Domain == nil {
+		return nil, nil
+	}
+	m, err := r.membership(ctx, p.Domain.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := enterList(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	links, err := r.LinkList.LeadingTo(ctx, m, p.Domain.Host)
+	if err == nil {
+		err = chargeRead(ctx, r.cost, links, routingOf)
+	}
+	loader.Of(ctx).Expect(links)
+	return links, err
+}
+
 func (r *mutationResolver) RemoveDomain(
 	ctx context.Context, in gen.RemoveDomainInput,
 ) (*gen.RemoveDomainPayload, error) {

@@ -76,9 +76,10 @@ type (
 	importRowResolver     resolver
 	importLossResolver    resolver
 
-	parityReportResolver     resolver
-	workspaceArchiveResolver resolver
-	parityDifferenceResolver resolver
+	parityReportResolver        resolver
+	workspaceArchiveResolver    resolver
+	parityDifferenceResolver    resolver
+	verifyDomainPayloadResolver resolver
 )
 
 // New returns the handler of GraphQL operations.
@@ -140,6 +141,9 @@ func (r *resolver) ImportRow() gen.ImportRowResolver             { return (*impo
 func (r *resolver) ImportLoss() gen.ImportLossResolver           { return (*importLossResolver)(r) }
 func (r *resolver) WorkspaceArchive() gen.WorkspaceArchiveResolver {
 	return (*workspaceArchiveResolver)(r)
+}
+func (r *resolver) VerifyDomainPayload() gen.VerifyDomainPayloadResolver {
+	return (*verifyDomainPayloadResolver)(r)
 }
 func (r *resolver) ParityReport() gen.ParityReportResolver { return (*parityReportResolver)(r) }
 func (r *resolver) ParityDifference() gen.ParityDifferenceResolver {

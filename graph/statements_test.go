@@ -115,6 +115,7 @@ var notCounted = map[string]string{
 	"ImportReport.hosts":                   "parts of the task's row; their domains are loaded together",
 	"ParityReport.counts":                  "parts of the task's row",
 	"WorkspaceArchive.sections":            "parts of the task's row",
+	"VerifyDomainPayload.loopingLinks":     "a page of Workspace.links",
 	"ImportRow.losses":                     "parts of the row",
 	"Link.origins":                         "the first 20 of each link, loaded for all links of a page",
 	"Link.metadata":                        "parts of the link's row",

@@ -83,6 +83,7 @@ type ResolverRoot interface {
 	Task() TaskResolver
 	UnmatchedRequest() UnmatchedRequestResolver
 	User() UserResolver
+	VerifyDomainPayload() VerifyDomainPayloadResolver
 	Webhook() WebhookResolver
 	WebhookDelivery() WebhookDeliveryResolver
 	Workspace() WorkspaceResolver
@@ -1374,8 +1375,9 @@ type ComplexityRoot struct {
 	}
 
 	VerifyDomainPayload struct {
-		Domain func(childComplexity int) int
-		Errors func(childComplexity int) int
+		Domain       func(childComplexity int) int
+		Errors       func(childComplexity int) int
+		LoopingLinks func(childComplexity int) int
 	}
 
 	VerifyEmailPayload struct {
@@ -1785,6 +1787,9 @@ type UserResolver interface {
 	SsoIdentities(ctx context.Context, obj *account.Account) ([]*account.Identity, error)
 	Workspaces(ctx context.Context, obj *account.Account, deleted *bool, first *int, after *string) (*Connection[workspace.Membership], error)
 	Sessions(ctx context.Context, obj *account.Account, first *int, after *string) (*Connection[*account.Session], error)
+}
+type VerifyDomainPayloadResolver interface {
+	LoopingLinks(ctx context.Context, obj *VerifyDomainPayload) ([]*link.Link, error)
 }
 type WebhookResolver interface {
 	Waiting(ctx context.Context, obj *webhook.Webhook) (*int64, error)
@@ -7262,6 +7267,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.VerifyDomainPayload.Errors(childComplexity), true
+	case "VerifyDomainPayload.loopingLinks":
+		if e.ComplexityRoot.VerifyDomainPayload.LoopingLinks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VerifyDomainPayload.LoopingLinks(childComplexity), true
 
 	case "VerifyEmailPayload.errors":
 		if e.ComplexityRoot.VerifyEmailPayload.Errors == nil {
@@ -10755,6 +10766,8 @@ func (ec *executionContext) childFields_VerifyDomainPayload(ctx context.Context,
 	switch field.Name {
 	case "domain":
 		return ec.fieldContext_VerifyDomainPayload_domain(ctx, field)
+	case "loopingLinks":
+		return ec.fieldContext_VerifyDomainPayload_loopingLinks(ctx, field)
 	case "errors":
 		return ec.fieldContext_VerifyDomainPayload_errors(ctx, field)
 	}
@@ -36179,6 +36192,38 @@ func (ec *executionContext) fieldContext_VerifyDomainPayload_domain(_ context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _VerifyDomainPayload_loopingLinks(ctx context.Context, field graphql.CollectedField, obj *VerifyDomainPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VerifyDomainPayload_loopingLinks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.VerifyDomainPayload().LoopingLinks(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VerifyDomainPayload_loopingLinks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "VerifyDomainPayload",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _VerifyDomainPayload_errors(ctx context.Context, field graphql.CollectedField, obj *VerifyDomainPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -56805,12 +56850,18 @@ func (ec *executionContext) _VerifyDomainPayload(ctx context.Context, sel ast.Se
 		case "domain":
 			out.Values[i] = ec._VerifyDomainPayload_domain(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "loopingLinks":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._VerifyDomainPayload_loopingLinks(ctx, field, obj)
+				})
 		case "errors":
 			out.Values[i] = ec._VerifyDomainPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -62815,6 +62866,25 @@ func (ec *executionContext) marshalOLink2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkfo
 		fc.Result = &v[i]
 		return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, sel, v[i])
 	})
+
+	return ret
+}
+
+func (ec *executionContext) marshalOLink2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkᚄ(ctx context.Context, sel ast.SelectionSet, v []*link.Link) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
 
 	return ret
 }

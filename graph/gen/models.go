@@ -53,8 +53,7 @@ type AddDomainInput struct {
 	Host string `json:"host"`
 	// Which codes the domain answers. Error: CONFLICT when the domain exists with another value. Default: SHARED.
 	CodeSpace *domain.CodeSpace `json:"codeSpace,omitempty"`
-	// Whether upper and lower case differ in its own codes; false needs OWN. Error: CONFLICT when the domain exists with another value.
-	// Default: true.
+	// Whether case matters in its own codes; false needs OWN. Error: CONFLICT when the domain exists with another value. Default: true.
 	CaseSensitive *bool `json:"caseSensitive,omitempty"`
 }
 
@@ -1758,6 +1757,8 @@ type VerifyDomainInput struct {
 type VerifyDomainPayload struct {
 	// The domain, now VERIFIED; null when there are errors.
 	Domain *domain.Domain `json:"domain,omitempty"`
+	// The workspace's links with a URL at the host, a redirect loop: newest first, up to 100. Needs LINKS_READ. Null when there are errors.
+	LoopingLinks []*link.Link `json:"loopingLinks,omitempty"`
 	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
@@ -1804,8 +1805,8 @@ const (
 	ErrorCodeInvalidInput ErrorCode = "INVALID_INPUT"
 	// The URL cannot be shortened.
 	ErrorCodeInvalidURL ErrorCode = "INVALID_URL"
-	// The destination is refused: it redirects back to this service (its public URL, another of its hosts, a verified domain,
-	// or a loopback address on one of its ports), its host is blocked, or the operator has disabled its link.
+	// The destination is refused: it redirects back to this service (its public URL, another of its hosts, a verified domain, any domain
+	// of the workspace, or a loopback address on one of its ports), its host is blocked, or the operator has disabled its link.
 	ErrorCodeUnsafeURL ErrorCode = "UNSAFE_URL"
 	// The object does not exist, or the caller may not see it.
 	ErrorCodeNotFound ErrorCode = "NOT_FOUND"

@@ -69,6 +69,25 @@ func (s *Store) Count(ctx context.Context, m workspace.Membership, f *Filter) (i
 	return q.count(ctx)
 }
 
+// LeadingTo returns the newest links of the workspace, up to page.Max, that have a URL at a canonical
+// host: their own, one of their routing, or one that a pending change sets. Deleted links have none.
+// It returns Forbidden.
+func (s *Store) LeadingTo(ctx context.Context, m workspace.Membership, host string) ([]*link.Link, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.DB.Briefly(ctx)
+	defer cancel()
+	q, err := s.prepare(ctx, m, nil, maxCandidates)
+	if err != nil {
+		return nil, err
+	}
+	q.leadsTo = host
+	p, err := q.list(ctx, page.Request{Size: page.Max})
+	return p.Items, err
+}
+
 // CountActive counts the links of the whole instance that redirect now.
 func (s *Store) CountActive(ctx context.Context) (int64, error) {
 	n, err := s.withStatus(s.DB.NewSelect().Model((*link.Link)(nil)), db.Instant(s.Now()), routing.Active).

@@ -479,3 +479,43 @@ func TestList_FindsCreatedLinks(t *testing.T) {
 		}
 	})
 }
+
+// TestLeadingTo_FindsEveryURLAtTheHost of links that are not deleted, as far as the caller sees them.
+func TestLeadingTo_FindsEveryURLAtTheHost(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		ctx, folder := t.Context(), must.Value(b.Folders.Create(t.Context(), b.Mine, "folder"))(t)
+		const at, elsewhere = "https://go.example.com/x", "https://example.com/go.example.com"
+		create := func(title, url string, fields linkfield.Change) *link.Link {
+			fields.Title = optional.Set(&title)
+			return b.Make(t, creation.Input{URL: url, Strategy: new(link.Random), Fields: fields})
+		}
+		create("its own", "HTTP://GO.example.com:8443", linkfield.Change{FolderID: optional.Set(&folder.ID)})
+		create("of its routing", elsewhere, linkfield.Change{
+			Routing: optional.Set(&routing.Change{EndedURL: optional.Set(new(at))}),
+		})
+		b.Plan(t, create("of a change", elsewhere, linkfield.Change{}), time.Hour,
+			linkfield.Change{URL: optional.Set(at)})
+		create("above", elsewhere, linkfield.Change{})
+		create("below", "https://www.go.example.com/x", linkfield.Change{})
+		b.Change(t, create("changed", at, linkfield.Change{}), linkfield.Change{URL: optional.Set(elsewhere)})
+		b.Remove(t, create("deleted", at, linkfield.Change{}).ID)
+		_, _, err := b.Create(ctx, b.Foreign, creation.Input{URL: at})
+		must.NoError(t, err)
+		key := account.Key{ID: id.New(id.Key), WorkspaceID: b.Mine.ID(), Scopes: []string{"LINKS_READ"},
+			Folders: []string{folder.ID}}
+		fenced := workspacetest.Require(t, b.Links.DB, account.Actor{Key: &key}, b.Mine.ID())
+		for name, c := range map[string]struct {
+			m    workspace.Membership
+			want []string
+		}{
+			"a member": {b.Mine, []string{"of a change", "of its routing", "its own"}},
+			"a key":    {fenced, []string{"its own"}},
+		} {
+			var titles []string
+			for _, l := range must.Value(b.LeadingTo(ctx, c.m, "go.example.com"))(t) {
+				titles = append(titles, optional.Value(l.Title))
+			}
+			wanttest.Equal(t, c.want, titles, "links for %s", name)
+		}
+	})
+}

@@ -37,6 +37,8 @@ type query struct {
 	folders []string
 	// hostKey is the link.HostKey of Host.
 	hostKey string
+	// leadsTo is the host of a URL of the links; empty for any.
+	leadsTo string
 	// narrowed reports that candidates contains the IDs of all links that can match.
 	narrowed   bool
 	candidates []string

@@ -145,6 +145,9 @@ func (q *query) whereValues(sel *bun.SelectQuery) *bun.SelectQuery {
 	if q.Host != nil {
 		sel = q.whereHost(sel)
 	}
+	if q.leadsTo != "" {
+		sel = sel.Where("link.id IN (?)", q.leading())
+	}
 	if len(q.WithoutTags) > 0 {
 		sel = sel.Where("NOT EXISTS (SELECT 1 FROM link_tags "+
 			"WHERE link_tags.link_id = link.id AND link_tags.tag IN (?))", bun.In(q.WithoutTags))
@@ -191,6 +194,15 @@ func (q *query) whereExternalIDs(sel *bun.SelectQuery) *bun.SelectQuery {
 func (q *query) whereHost(sel *bun.SelectQuery) *bun.SelectQuery {
 	after := q.hostKey[:len(q.hostKey)-1] + "/" // the character after the dot
 	return sel.Where("link.host_key >= ?", q.hostKey).Where("link.host_key < ?", after)
+}
+
+// leading selects the ids of the links that have leadsTo, by the indexes alone.
+func (q *query) leading() *bun.SelectQuery {
+	in := func(table, column string) *bun.SelectQuery {
+		return q.DB.NewSelect().Table(table).Column(column).Where("workspace_id = ?", q.member.ID())
+	}
+	own := in("links", "id").Where("purged_at IS NULL").Where("host_key = ?", link.HostKey(q.leadsTo))
+	return own.UnionAll(in("link_urls", "link_id").Where("host = ?", q.leadsTo))
 }
 
 // between bounds a column.
