@@ -203,7 +203,7 @@ func isList(schema *ast.Schema, f *ast.FieldDefinition) bool {
 	return f.Type.Elem != nil && schema.Types[f.Type.Name()].IsCompositeType() && f.Type.Name() != "UserError"
 }
 
-// selection selects all fields of an item without arguments, and those of its nested objects,
+// selection selects all fields of an item with the arguments they need, and those of its nested objects,
 // except for lists, which are counted separately.
 func selection(schema *ast.Schema, typeName string, depth int) string {
 	def := schema.Types[typeName]
@@ -213,6 +213,10 @@ func selection(schema *ast.Schema, typeName string, depth int) string {
 		switch {
 		case strings.HasPrefix(f.Name, "__") || eachByItself[name] != "" || isList(schema, f):
 		case schema.Types[f.Type.Name()].IsLeafType():
+			if arguments := requiredArguments(schema, f, ""); arguments != "" {
+				fields = append(fields, f.Name+"("+arguments+")")
+				continue
+			}
 			fields = append(fields, f.Name)
 		case depth > 0:
 			fields = append(fields, f.Name+" { "+selection(schema, f.Type.Name(), depth-1)+" }")

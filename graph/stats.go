@@ -76,7 +76,7 @@ func partsOf(ctx context.Context, s *stats.Stats) (parts []func(ctx context.Cont
 			counts = true
 		case "latency":
 			parts = append(parts, func(ctx context.Context) error { _, err := s.Latency(ctx); return err })
-		case "series":
+		case "series", "counts":
 			interval := stats.Interval(fmt.Sprint(arguments["interval"]))
 			parts = append(parts, func(ctx context.Context) error { _, err := s.Series(ctx, interval); return err })
 		case "breakdown":

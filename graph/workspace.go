@@ -198,12 +198,24 @@ func (r *workspaceResolver) Links(
 		return nil, err
 	}
 	loader.Of(ctx).Expect(p.Items)
-	p.Total = func(ctx context.Context) (int64, error) { return r.countLinks(ctx, *m, filter) }
-	return &gen.LinkConnection{Page: p}, nil
+	p.Total = r.counting(*m, filter, r.LinkList.Count)
+	return &gen.LinkConnection{
+		Connection: gen.Connection[*link.Link]{Page: p}, Clicks: r.counting(*m, filter, r.LinkList.CountClicks),
+	}, nil
+}
+
+// counting returns a function that counts what all links that match the filter have, when it is
+// requested.
+func (r *workspaceResolver) counting(
+	m workspace.Membership, filter *linklist.Filter,
+	count func(context.Context, workspace.Membership, *linklist.Filter) (int64, error),
+) func(context.Context) (int64, error) {
+	return func(ctx context.Context) (int64, error) { return r.countLinks(ctx, m, filter, count) }
 }
 
 func (r *workspaceResolver) countLinks(
 	ctx context.Context, m workspace.Membership, filter *linklist.Filter,
+	count func(context.Context, workspace.Membership, *linklist.Filter) (int64, error),
 ) (int64, error) {
 	leave, err := enterList(ctx)
 	if err != nil {
@@ -213,7 +225,7 @@ func (r *workspaceResolver) countLinks(
 	if err := (*resolver)(r).chargeSize(ctx, m); err != nil {
 		return 0, err
 	}
-	return r.LinkList.Count(ctx, m, filter)
+	return count(ctx, m, filter)
 }
 
 func (r *workspaceResolver) LinkQuota(ctx context.Context, m *workspace.Membership) (*gen.Quota, error) {

@@ -68,7 +68,6 @@ type (
 	ImportRowEdge              = Edge[*importer.Row]
 	InvitationConnection       = Connection[*workspace.Invitation]
 	InvitationEdge             = Edge[*workspace.Invitation]
-	LinkConnection             = Connection[*link.Link]
 	LinkEdge                   = Edge[*link.Link]
 	LinkVersionConnection      = Connection[*link.Version]
 	LinkVersionEdge            = Edge[*link.Version]
@@ -91,6 +90,16 @@ type (
 	WorkspaceConnection        = Connection[workspace.Membership]
 	WorkspaceEdge              = Edge[workspace.Membership]
 )
+
+// LinkConnection is a page of links. Clicks counts the clicks of the links on all pages.
+type LinkConnection struct {
+	Connection[*link.Link]
+
+	Clicks func(context.Context) (int64, error)
+}
+
+// ClickCount is the number of clicks of the links on all pages.
+func (c *LinkConnection) ClickCount(ctx context.Context) (int64, error) { return c.Clicks(ctx) }
 
 // EventConnection is a page of events, and the ID of the newest event; nil in the audit log.
 type EventConnection struct {

@@ -625,6 +625,7 @@ type ComplexityRoot struct {
 	}
 
 	LinkConnection struct {
+		ClickCount func(childComplexity int) int
 		Edges      func(childComplexity int) int
 		Nodes      func(childComplexity int) int
 		PageInfo   func(childComplexity int) int
@@ -1179,6 +1180,7 @@ type ComplexityRoot struct {
 		Bots      func(childComplexity int) int
 		Breakdown func(childComplexity int, by click.Dimension, first *int) int
 		Clicks    func(childComplexity int) int
+		Counts    func(childComplexity int, interval stats.Interval) int
 		From      func(childComplexity int) int
 		Latency   func(childComplexity int) int
 		Previous  func(childComplexity int) int
@@ -1804,7 +1806,7 @@ type WebhookDeliveryResolver interface {
 type WorkspaceResolver interface {
 	HitLimit(ctx context.Context, obj *workspace.Membership) (int64, error)
 	LinkQuota(ctx context.Context, obj *workspace.Membership) (*Quota, error)
-	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) (*Connection[*link.Link], error)
+	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) (*LinkConnection, error)
 	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *clickstore.Range, timezone *string, filter *ClickFilter, tag *string, folderID *string) (*stats.Stats, error)
 	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *clickstore.Range, filter *ClickFilter) (*Connection[*Click], error)
 	UnmatchedRequests(ctx context.Context, obj *workspace.Membership, first *int) ([]*unmatched.Request, error)
@@ -3980,6 +3982,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.LinkCard.Title(childComplexity), true
 
+	case "LinkConnection.clickCount":
+		if e.ComplexityRoot.LinkConnection.ClickCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkConnection.ClickCount(childComplexity), true
 	case "LinkConnection.edges":
 		if e.ComplexityRoot.LinkConnection.Edges == nil {
 			break
@@ -6564,6 +6572,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Stats.Clicks(childComplexity), true
+	case "Stats.counts":
+		if e.ComplexityRoot.Stats.Counts == nil {
+			break
+		}
+
+		args, err := ec.field_Stats_counts_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Stats.Counts(childComplexity, args["interval"].(stats.Interval)), true
 	case "Stats.from":
 		if e.ComplexityRoot.Stats.From == nil {
 			break
@@ -9476,6 +9495,8 @@ func (ec *executionContext) childFields_LinkConnection(ctx context.Context, fiel
 		return ec.fieldContext_LinkConnection_pageInfo(ctx, field)
 	case "totalCount":
 		return ec.fieldContext_LinkConnection_totalCount(ctx, field)
+	case "clickCount":
+		return ec.fieldContext_LinkConnection_clickCount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type LinkConnection", field.Name)
 }
@@ -10390,6 +10411,8 @@ func (ec *executionContext) childFields_Stats(ctx context.Context, field graphql
 		return ec.fieldContext_Stats_latency(ctx, field)
 	case "series":
 		return ec.fieldContext_Stats_series(ctx, field)
+	case "counts":
+		return ec.fieldContext_Stats_counts(ctx, field)
 	case "breakdown":
 		return ec.fieldContext_Stats_breakdown(ctx, field)
 	case "previous":
@@ -12827,6 +12850,20 @@ func (ec *executionContext) field_Stats_breakdown_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["first"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Stats_counts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "interval",
+		func(ctx context.Context, v any) (stats.Interval, error) {
+			return ec.unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐInterval(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["interval"] = arg0
 	return args, nil
 }
 
@@ -22506,7 +22543,7 @@ func (ec *executionContext) fieldContext_LinkCard_imageAlt(_ context.Context, fi
 	return graphql.NewScalarFieldContext("LinkCard", field, false, false, "String")
 }
 
-func (ec *executionContext) _LinkConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*link.Link]) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkConnection_edges(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -22538,7 +22575,7 @@ func (ec *executionContext) fieldContext_LinkConnection_edges(_ context.Context,
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*link.Link]) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -22570,7 +22607,7 @@ func (ec *executionContext) fieldContext_LinkConnection_nodes(_ context.Context,
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*link.Link]) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -22602,7 +22639,7 @@ func (ec *executionContext) fieldContext_LinkConnection_pageInfo(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _LinkConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*link.Link]) (ret graphql.Marshaler) {
+func (ec *executionContext) _LinkConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -22622,6 +22659,29 @@ func (ec *executionContext) _LinkConnection_totalCount(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_LinkConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkConnection", field, true, false, "Int64")
+}
+
+func (ec *executionContext) _LinkConnection_clickCount(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkConnection_clickCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClickCount(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalOInt642int64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LinkConnection_clickCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("LinkConnection", field, true, false, "Int64")
 }
 
@@ -33304,6 +33364,50 @@ func (ec *executionContext) fieldContext_Stats_series(ctx context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _Stats_counts(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Stats_counts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return obj.Counts(ctx, fc.Args["interval"].(stats.Interval))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚕint64ᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Stats_counts(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Stats",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("field of type Int64 does not have child fields")
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Stats_counts_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Stats_breakdown(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -38320,8 +38424,8 @@ func (ec *executionContext) _Workspace_links(ctx context.Context, field graphql.
 			return ec.Resolvers.Workspace().Links(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["filter"].(*linklist.Filter), fc.Args["orderBy"].(*linklist.Order))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*link.Link]) graphql.Marshaler {
-			return ec.marshalOLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *LinkConnection) graphql.Marshaler {
+			return ec.marshalOLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkConnection(ctx, selections, v)
 		},
 		true,
 		false,
@@ -51609,7 +51713,7 @@ func (ec *executionContext) _LinkCard(ctx context.Context, sel ast.SelectionSet,
 
 var linkConnectionImplementors = []string{"LinkConnection"}
 
-func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*link.Link]) graphql.Marshaler {
+func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.SelectionSet, obj *LinkConnection) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -51638,6 +51742,12 @@ func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.Selecti
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._LinkConnection_totalCount(ctx, field, obj)
+				})
+		case "clickCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._LinkConnection_clickCount(ctx, field, obj)
 				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -55498,6 +55608,12 @@ func (ec *executionContext) _Stats(ctx context.Context, sel ast.SelectionSet, ob
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Stats_series(ctx, field, obj)
+				})
+		case "counts":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Stats_counts(ctx, field, obj)
 				})
 		case "breakdown":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
@@ -62790,6 +62906,41 @@ func (ec *executionContext) marshalOInt642int64(ctx context.Context, sel ast.Sel
 	return res
 }
 
+func (ec *executionContext) unmarshalOInt642ᚕint64ᚄ(ctx context.Context, v any) ([]int64, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]int64, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNInt642int64(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOInt642ᚕint64ᚄ(ctx context.Context, sel ast.SelectionSet, v []int64) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNInt642int64(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOInt642ᚖint64(ctx context.Context, v any) (*int64, error) {
 	if v == nil {
 		return nil, nil
@@ -62919,7 +63070,7 @@ func (ec *executionContext) unmarshalOLinkCardInput2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*link.Link]) graphql.Marshaler {
+func (ec *executionContext) marshalOLinkConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkConnection(ctx context.Context, sel ast.SelectionSet, v *LinkConnection) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}

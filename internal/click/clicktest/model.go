@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
@@ -220,7 +221,14 @@ func (w *World) CheckSeries(t *testing.T, random *rand.Rand, q Question, meant [
 	if err != nil {
 		t.Fatal(err)
 	}
+	counts := must.Value(s.Counts(t.Context(), interval))(t)
+	if len(counts) != len(points) {
+		t.Fatalf("%v, %s: %d counts of %d points", q, interval, len(counts), len(points))
+	}
 	for i, p := range points {
+		if counts[i] != p.Clicks {
+			t.Errorf("%v, %s %d: counts %d, want %d", q, interval, i, counts[i], p.Clicks)
+		}
 		end := q.whole().To
 		if i+1 < len(points) {
 			end = points[i+1].Start

@@ -40,6 +40,19 @@ func (s *Stats) Series(ctx context.Context, interval Interval) ([]Point, error) 
 	return readOnce(s, interval, func() ([]Point, error) { return s.series(ctx, interval) })
 }
 
+// Counts are the clicks of the points of a series.
+func (s *Stats) Counts(ctx context.Context, interval Interval) ([]int64, error) {
+	points, err := s.Series(ctx, interval)
+	if err != nil {
+		return nil, err
+	}
+	counts := make([]int64, len(points))
+	for i, p := range points {
+		counts[i] = p.Clicks
+	}
+	return counts, nil
+}
+
 func (s *Stats) series(ctx context.Context, interval Interval) ([]Point, error) {
 	points, err := s.Intervals(interval)
 	if err != nil {

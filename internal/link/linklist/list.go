@@ -56,6 +56,17 @@ func (s *Store) List(
 // Count counts the workspace's links that match the filter. A nil filter is the zero Filter. It
 // returns InvalidInput or Forbidden.
 func (s *Store) Count(ctx context.Context, m workspace.Membership, f *Filter) (int64, error) {
+	return s.sum(ctx, m, f, (*query).count)
+}
+
+// CountClicks is Count for all clicks that the links have ever had.
+func (s *Store) CountClicks(ctx context.Context, m workspace.Membership, f *Filter) (int64, error) {
+	return s.sum(ctx, m, f, (*query).countClicks)
+}
+
+func (s *Store) sum(
+	ctx context.Context, m workspace.Membership, f *Filter, of func(*query, context.Context) (int64, error),
+) (int64, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return 0, err
@@ -66,7 +77,7 @@ func (s *Store) Count(ctx context.Context, m workspace.Membership, f *Filter) (i
 	if err != nil {
 		return 0, err
 	}
-	return q.count(ctx)
+	return of(q, ctx)
 }
 
 // LeadingTo returns the newest links of the workspace, up to page.Max, that have a URL at a canonical
@@ -190,6 +201,22 @@ func (q *query) count(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("counting links: %w", err)
 	}
 	return int64(count), nil
+}
+
+// countClicks sums up the click totals of the links, see byTotal. If the links are not known yet,
+// SQLite starts with the totals: their index has the clicks, and links without clicks are not read.
+func (q *query) countClicks(ctx context.Context) (clicks int64, err error) {
+	tables := "click_totals AS total CROSS JOIN links AS link"
+	if q.narrowed {
+		tables = "links AS link CROSS JOIN click_totals AS total"
+	}
+	err = q.where(q.DB.NewSelect().Model((*row)(nil))).ModelTableExpr(tables).
+		ColumnExpr("CAST(COALESCE(SUM(total.clicks), 0) AS BIGINT)").Where("link.id = total.subject_id").
+		Where("total.workspace_id = ?", q.member.ID()).Where("total.clicks > 0").Scan(ctx, &clicks)
+	if err != nil {
+		return 0, fmt.Errorf("counting the clicks of links: %w", err)
+	}
+	return clicks, nil
 }
 
 // rows returns the links of a page and one more, in the direction of the request.

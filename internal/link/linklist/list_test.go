@@ -316,7 +316,8 @@ func TestList_RefusesBadFilters(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				_, err := b.List(t.Context(), b.Mine, &c.filter, page.Request{Size: 1})
 				_, countErr := b.Count(t.Context(), b.Mine, &c.filter)
-				for _, err := range []error{err, countErr} {
+				_, clicksErr := b.CountClicks(t.Context(), b.Mine, &c.filter)
+				for _, err := range []error{err, countErr, clicksErr} {
 					if c.at == "" && err != nil {
 						t.Error(err)
 					}
@@ -336,6 +337,8 @@ func TestList_RequiresMembership(t *testing.T) {
 			"listing without a membership")
 		linktest.Refused(b.Count(t.Context(), workspace.Membership{}, nil))(t, errs.Forbidden,
 			"counting without a membership")
+		linktest.Refused(b.CountClicks(t.Context(), workspace.Membership{}, nil))(t, errs.Forbidden,
+			"counting clicks without a membership")
 	})
 }
 

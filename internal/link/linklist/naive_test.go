@@ -458,7 +458,7 @@ func (l lister) all(t *testing.T, f *Filter, o *Order, size int) (ids, backwards
 	return ids, backwards
 }
 
-// check compares every page with the naive list, and the count. Of a long list the pages are
+// check compares every page with the naive list, and the counts of links and clicks. Of a long list the pages are
 // larger.
 func (l lister) check(t *testing.T, samples []sample, f *Filter, o *Order, size int) (n int) {
 	t.Helper()
@@ -471,6 +471,15 @@ func (l lister) check(t *testing.T, samples []sample, f *Filter, o *Order, size 
 	q := must.Value(l.prepare(ctx, l.member, f, l.maxCandidates))(t)
 	if n, err := q.count(ctx); err != nil || n != int64(len(want)) {
 		t.Errorf("%s: counted %d, want %d: %v", describe(f, o, l.maxCandidates), n, len(want), err)
+	}
+	clicks := int64(0)
+	for _, s := range samples {
+		if slices.Contains(want, s.ID) {
+			clicks += max(0, s.clicks)
+		}
+	}
+	if n, err := q.countClicks(ctx); err != nil || n != clicks {
+		t.Errorf("%s: counted %d clicks, want %d: %v", describe(f, o, l.maxCandidates), n, clicks, err)
 	}
 	return len(want)
 }

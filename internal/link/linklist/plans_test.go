@@ -25,12 +25,16 @@ import (
 // plans are how the database goes about each statement of a list of my links.
 func (b *bundle) plans(t *testing.T, limit int, f *Filter, r page.Request) []string {
 	t.Helper()
+	return b.plansOf(t, limit, f, func(ctx context.Context, q *query) { must.Value(q.list(ctx, r))(t) })
+}
+
+func (b *bundle) plansOf(t *testing.T, limit int, f *Filter, read func(context.Context, *query)) []string {
+	t.Helper()
 	defer func(d *db.DB) { b.DB = d }(b.DB)
 	return dbtest.Plans(t, b.DB, func(watched *db.DB) {
 		b.DB = watched
 		ctx := db.InWorkspace(t.Context(), b.Mine.ID(), "")
-		q := must.Value(b.prepare(ctx, b.Mine, f, limit))(t)
-		must.Value(q.list(ctx, r))(t)
+		read(ctx, must.Value(b.prepare(ctx, b.Mine, f, limit))(t))
 	})
 }
 
@@ -162,6 +166,14 @@ func TestList_UsesIndexes(t *testing.T) {
 					for _, plan := range plans {
 						if scans(d.Kind, plan) || !c.sorts && sorts(d.Kind, plan) {
 							t.Errorf("%s, analyzed %t:\n%s", name, analyzed, plan)
+						}
+					}
+					// PostgreSQL rightly scans the totals of half of all links.
+					for _, plan := range b.plansOf(t, many/10, c.filter, func(ctx context.Context, q *query) {
+						must.Value(q.countClicks(ctx))(t)
+					}) {
+						if (d.Kind == db.SQLite || strings.Contains(name, "rare")) && scans(d.Kind, plan) {
+							t.Errorf("the clicks of %s, analyzed %t:\n%s", name, analyzed, plan)
 						}
 					}
 				})
