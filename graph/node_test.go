@@ -64,13 +64,8 @@ type nodeWorld struct {
 func newNodeWorld(t *testing.T, d *db.DB) *nodeWorld {
 	t.Helper()
 	w := &nodeWorld{newEstate(t, setup(t, d), 1), map[string]string{"anonymous": ""}}
-	w.callers["OWNER"], w.callers["stranger"] = w.ada.token, w.person(t, "eve").token
-	for _, role := range []workspace.Role{workspace.Admin, workspace.Editor, workspace.Viewer} {
-		p := w.person(t, "our-"+strings.ToLower(string(role)))
-		w.insert(t, &workspace.Member{WorkspaceID: w.ada.workspace.ID(), AccountID: p.accountID, Role: role,
-			CreatedAt: db.Instant(time.Now())})
-		w.callers[string(role)] = p.token
-	}
+	maps.Copy(w.callers, w.roles(t))
+	w.callers["stranger"] = w.person(t, "eve").token
 	for _, rule := range workspace.Rules {
 		if rule.Keys && rule.Permission != workspace.CreateLinks {
 			w.callers["a key with "+string(rule.Permission)] = w.key(t, rule.Permission)
@@ -78,6 +73,19 @@ func newNodeWorld(t *testing.T, d *db.DB) *nodeWorld {
 	}
 	w.fill(t)
 	return w
+}
+
+// roles returns the tokens of the owner, and of a new member with each other role, by role.
+func (e *estate) roles(t *testing.T) map[string]string {
+	t.Helper()
+	tokens := map[string]string{string(workspace.Owner): e.ada.token}
+	for _, role := range []workspace.Role{workspace.Admin, workspace.Editor, workspace.Viewer} {
+		p := e.person(t, "our-"+strings.ToLower(string(role)))
+		e.insert(t, &workspace.Member{WorkspaceID: e.ada.workspace.ID(), AccountID: p.accountID, Role: role,
+			CreatedAt: db.Instant(time.Now())})
+		tokens[string(role)] = p.token
+	}
+	return tokens
 }
 
 func (w *nodeWorld) key(t *testing.T, scopes ...workspace.Permission) (secret string) {
