@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -52,7 +53,7 @@ const (
 	passwordCost = 400
 )
 
-// seriesSize is the typical number of points of a series.
+// seriesSize is the usual number of points of a series.
 var seriesSize = map[stats.Interval]int{stats.Hour: 200, stats.Day: 30, stats.Week: 10, stats.Month: 5}
 
 // newSchema returns the executable schema with the costs of its fields.
@@ -60,7 +61,9 @@ func newSchema(r gen.ResolverRoot) graphql.ExecutableSchema {
 	schema := publicSchema(gen.NewExecutableSchema(gen.Config{}).Schema())
 	return limit.WithDeclaredCosts(gen.NewExecutableSchema(gen.Config{
 		Schema: schema, Resolvers: r, Complexity: costs(),
-	}))
+	}), limit.Sizes{"Stats.series": func(arguments map[string]any) int {
+		return seriesSize[stats.Interval(fmt.Sprint(arguments["interval"]))]
+	}})
 }
 
 // costs returns the cost of fields whose arguments add to the declared cost.
@@ -74,7 +77,6 @@ func costs() gen.ComplexityRoot {
 		}
 		return declared
 	}
-	c.Stats.Series = func(declared int, interval stats.Interval) int { return 1 + (declared-1)*seriesSize[interval] }
 	c.Link.QRCode = func(declared int, _ *string, style *gen.QRStyleInput) int {
 		if style != nil {
 			return declared + styleCost

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/99designs/gqlgen/complexity"
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
@@ -17,6 +16,9 @@ import (
 // Max with TooComplex.
 type Cost struct {
 	Max int
+	// Charge takes points from the caller's budget for items of lists beyond the assumed sizes. It
+	// returns RateLimited.
+	Charge func(ctx context.Context, points int) error
 
 	schema graphql.ExecutableSchema
 }
@@ -31,6 +33,9 @@ type Bill struct {
 	Allowance Allowance
 	// ResetsAt is when the whole budget is available again.
 	ResetsAt time.Time
+
+	// lists counts the items of the operation's lists; nil: none are charged.
+	lists *calculator
 }
 
 // Allowance is the state of a subject's budget.
@@ -68,11 +73,12 @@ func (c *Cost) Validate(schema graphql.ExecutableSchema) error {
 }
 
 func (c *Cost) MutateOperationContext(ctx context.Context, operation *graphql.OperationContext) *gqlerror.Error {
-	cost := complexity.Calculate(ctx, c.schema, operation.Operation, operation.Variables)
+	lists := newCalculator(ctx, c.schema, operation.Variables)
+	cost := lists.operation(operation.Operation)
 	if cost > c.Max {
 		return Refusal(errs.TooComplex, fmt.Sprintf(
 			"The operation costs %d points. The maximum is %d. Request fewer fields or smaller pages.", cost, c.Max))
 	}
-	SetBill(operation, &Bill{Cost: max(cost, 1)}) // introspection has no cost of its own
+	SetBill(operation, &Bill{Cost: max(cost, 1), lists: lists}) // introspection has no cost of its own
 	return nil
 }

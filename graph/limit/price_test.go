@@ -36,9 +36,12 @@ func TestWithDeclaredCosts_PricesFields(t *testing.T) {
 			page(first: Int): Int @listSize
 			heavyPage(first: Int, last: Int): Int @cost(weight: 3) @listSize(slicingArguments: ["last", "first"])
 			some: Int @listSize(assumedSize: 3)
+			byUnit(unit: String): Int
 			batch(input: Batch!): Int @cost(free: 4) @listSize(slicingArguments: ["input.ids"])
 			searched: Int @cost(weight: 5)
-		}`})})
+		}`})}, Sizes{"Query.byUnit": func(arguments map[string]any) int {
+		return map[any]int{"HOUR": 200}[arguments["unit"]]
+	}})
 	type arguments = map[string]any
 	for _, c := range []struct {
 		field     string
@@ -59,6 +62,7 @@ func TestWithDeclaredCosts_PricesFields(t *testing.T) {
 		{"heavyPage", arguments{"first": int64(4), "last": int64(2)}, 3 + 2*10},
 		{"heavyPage", arguments{"first": int64(4), "last": nil}, 3 + 4*10},
 		{"some", nil, 1 + 3*10},
+		{"byUnit", arguments{"unit": "HOUR"}, 1 + 200*10},
 		{"batch", arguments{"input": arguments{"ids": []any{"a", "b"}}}, 1 + 2*6},
 		{"batch", arguments{"input": arguments{"ids": []string{"a", "b", "c"}}}, 1 + 3*6},
 		{"batch", arguments{"input": arguments{"ids": "a"}}, 1 + 6},

@@ -103,7 +103,7 @@ func New(c Config) *Handler {
 		Bounds: c.Bounds, Maxima: c.Maxima, Valid: documents, Introspection: c.Introspection, Passwords: c.Passwords,
 	})
 	h.exec.Use(h.arguments)
-	h.exec.Use(&limit.Cost{Max: c.Bounds.Cost})
+	h.exec.Use(&limit.Cost{Max: c.Bounds.Cost, Charge: c.Cost.ChargeWork})
 	for _, e := range c.Extensions {
 		h.exec.Use(e)
 	}
