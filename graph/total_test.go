@@ -115,7 +115,8 @@ func TestClickCount_FailsAlone(t *testing.T) {
 	ada := setup(t, d).person(t, "ada")
 	setup(t, d).manyLinks(t, ada, 500)
 	b := setup(t, d, func(c *Config) { c.CostRate = 26 })
-	r := b.ask(t, ada.token, `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { clickCount nodes { id } } } }`,
+	r := b.ask(t, ada.token,
+		`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 1) { clickCount nodes { id } } } }`,
 		"w", ada.workspace.ID())
 	if r.Codes() != "RATE_LIMITED" || !strings.Contains(string(r.Data), `{"clickCount":null,"nodes":[{"id":"lnk_`) {
 		t.Errorf("%s", r.Text)

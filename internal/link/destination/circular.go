@@ -90,6 +90,6 @@ func errCircular() *errs.Error {
 }
 
 func errPending(host string) *errs.Error {
-	return errs.New(errs.UnsafeURL, "The URL must not point to %s, a domain of this workspace: that would be a redirect "+
-		"loop once it is verified. Use another URL, or remove the domain.", host)
+	return errs.New(errs.UnsafeURL, "The URL must not point to %s, a domain of this workspace: that would be a "+
+		"redirect loop once it is verified. Use another URL, or remove the domain.", host)
 }

@@ -84,8 +84,7 @@ func CheckExternalID(externalID string) (string, error) {
 		return "", errs.New(errs.InvalidInput, "externalId must have from 1 to %d characters; it has %d.",
 			maxExternalID, n)
 	}
-	_, err := validate.Opaque("externalId", externalID, 0, maxExternalID) // white space around it stays
-	return externalID, err
+	return externalID, validate.OneLine("externalId", externalID)
 }
 
 // CheckRedirectStatus checks the status of redirects. It returns InvalidInput.

@@ -31,10 +31,18 @@ func Lines(label, s string, least, most int) (string, error) {
 // invisible characters. It returns InvalidInput.
 func Opaque(label, s string, least, most int) (string, error) {
 	s = strings.TrimSpace(Normal(s))
-	if !utf8.ValidString(s) || strings.ContainsAny(s, "\n\t") || strings.ContainsFunc(s, control) {
-		return "", errs.New(errs.InvalidInput, "%s must be one line of plain text, without control characters.", label)
+	if err := OneLine(label, s); err != nil {
+		return "", err
 	}
 	return bounded(label, s, least, most)
+}
+
+// OneLine returns InvalidInput for text that is no UTF-8, or has control characters or line breaks.
+func OneLine(label, s string) error {
+	if !utf8.ValidString(s) || strings.ContainsAny(s, "\n\t") || strings.ContainsFunc(s, control) {
+		return errs.New(errs.InvalidInput, "%s must be one line of plain text, without control characters.", label)
+	}
+	return nil
 }
 
 func bounded(label, s string, least, most int) (string, error) {
