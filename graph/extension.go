@@ -26,9 +26,12 @@ func (extension) Validate(graphql.ExecutableSchema) error { return nil }
 // all fields.
 func (e extension) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	operation := graphql.GetOperationContext(ctx)
-	inner := operation.ResolverMiddleware
+	inner, isMutation := operation.ResolverMiddleware, operation.Operation.Operation == ast.Mutation
 	operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
 		value, err := inner(ctx, resolve)
+		if err == nil && !isMutation {
+			return value, nil
+		}
 		field := graphql.GetFieldContext(ctx)
 		if field.Object == "Mutation" {
 			return payloadOrErrors(value, err, field.Field.Definition.Arguments[0].Type.Name())

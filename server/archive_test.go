@@ -136,7 +136,9 @@ func normalLinks(t *testing.T, files map[string]string) (links []map[string]any)
 func withoutIDs(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
-		delete(value, "id")
+		for _, name := range []string{"id", "ruleId", "targetId"} {
+			delete(value, name)
+		}
 		for name := range value {
 			value[name] = withoutIDs(value[name])
 		}

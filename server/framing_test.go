@@ -36,7 +36,7 @@ func TestServer_AnswersHeads(t *testing.T) {
 		"a large file":                {"PUT", upload, "text/csv", "", 1025, http.StatusRequestEntityTooLarge},
 		"a file without an import":    {"PUT", "/import/x.y", "text/csv", "", 1, http.StatusNotFound},
 		"a large report":              {"POST", "/abuse", form, "", 1 << 20, http.StatusBadRequest},
-		"a large password":            {"POST", "/password", form, "", 1 << 20, http.StatusUnauthorized},
+		"a large password":            {"POST", "/password", form, "", 1 << 20, http.StatusBadRequest},
 		"a large form of a gate":      {"POST", gated.path(s), form, "", 1 << 20, http.StatusOK},
 		"a body for nobody":           {"POST", "/nosuchcode", form, "", 1 << 20, http.StatusNotFound},
 	} {

@@ -83,7 +83,7 @@ func TestRoutes_AreServed(t *testing.T) {
 		"GET /abuse":         {"/abuse?link=x", "Report a short link", http.StatusOK},
 		"POST /abuse":        {"/abuse", "Report a short link", http.StatusBadRequest},
 		"GET /password":      {"/password", "resetPassword", http.StatusOK},
-		"POST /password":     {"/password", "The token is invalid", http.StatusUnauthorized},
+		"POST /password":     {"/password", "The password must have", http.StatusBadRequest},
 		"GET /verify":        {"/verify", "verifyEmail", http.StatusOK},
 		"POST /verify":       {"/verify", "The token is invalid", http.StatusUnauthorized},
 		"GET /invitation":    {"/invitation", "acceptInvitation", http.StatusOK},

@@ -283,6 +283,7 @@ var fillers = map[string]filler{
 	"ClickFilter.target":                put("", "tgt_unknown"),
 	"ClickFilter.qrSource":              put("", "flyer"),
 	"ClickFilter.status":                put(302, 301),
+	"Stats.counts.interval":             put("MONTH", "HOUR", "DAY", "WEEK"),
 	"Stats.series.interval":             put("MONTH", "HOUR", "DAY", "WEEK"),
 
 	"RegisterInput.password":              put("a pass phrase that is new"),
