@@ -124,11 +124,11 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	}
 	key, keyErr := s.newKey(m, in)
 	c := &call{member: m, policy: in.OnError, key: key, operationID: in.OperationID}
-	if keyErr != nil {
-		return s.validated(c, in.Links), keyErr
-	}
 	if err := s.addLinks(ctx, c, creations, in.Links); err != nil {
 		return nil, err
+	}
+	if keyErr != nil {
+		return s.validated(c), keyErr
 	}
 	for {
 		if key != nil {
@@ -146,11 +146,8 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	}
 }
 
-// validated returns the results of links that are only validated, without what their routings name.
-func (s *Store) validated(c *call, links []*Input) (results []link.Result) {
-	for _, in := range links {
-		c.add(creations, in)
-	}
+// validated returns the results of links that are only validated.
+func (s *Store) validated(c *call) (results []link.Result) {
 	b := s.newBatch(c)
 	for _, it := range c.items {
 		b.validate(it)

@@ -14,8 +14,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link/linktest"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/must"
-	"github.com/linkforge/linkforge/internal/platform/optional"
-	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 	"github.com/linkforge/linkforge/internal/tenant/workspace/workspacetest"
 )
@@ -51,19 +49,6 @@ func TestIdempotencyKey_ReturnsTheSavedResults(t *testing.T) {
 			t.Error("the link is not shown as it is now")
 		}
 		b.ExpectUsed(t, 2)
-	})
-}
-
-// TestIdempotencyKey_IsCheckedFirst: no password is hashed for a call whose key is refused.
-func TestIdempotencyKey_IsCheckedFirst(t *testing.T) {
-	each(t, func(t *testing.T, b *bundle) {
-		in, password := counted("https://example.com/a"), &routing.Password{Text: "correct horse"}
-		in.Fields.Routing = optional.Set(&routing.Change{
-			Gate: optional.Set(&routing.GateChange{Password: optional.Set(password)})})
-		linktest.Refused(b.keyed(t, strings.Repeat("k", 300), in))(t, errs.InvalidInput, "idempotencyKey")
-		if password.Hash != "" {
-			t.Error("the password was hashed")
-		}
 	})
 }
 
