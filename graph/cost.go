@@ -39,6 +39,8 @@ const (
 	bytesPerPoint = 2048
 	// urlBytesPerPoint is how many bytes of a URL add a point to the preview of its codes.
 	urlBytesPerPoint = 500
+	// countsPerPoint is how many counts of a sparkline add a point.
+	countsPerPoint = 20
 	// linksPerPoint is how many links of a workspace add a point to a search or a count there.
 	linksPerPoint = 100
 	// The work of a routing is measured in values of conditions: valuesPerPoint of them cost a
@@ -76,6 +78,9 @@ func costs() gen.ComplexityRoot {
 			return declared + searchCost
 		}
 		return declared
+	}
+	c.Stats.Counts = func(declared int, interval stats.Interval) int {
+		return declared + seriesSize[interval]/countsPerPoint
 	}
 	c.Link.QRCode = func(declared int, _ *string, style *gen.QRStyleInput) int {
 		if style != nil {

@@ -172,6 +172,26 @@ func (b *bundle) costs(t *testing.T, p person, id, operation string, want int) {
 	}
 }
 
+// TestCost_KeepsWhatIsDone: a budget that the lists of an answer exceed does not take the result of a
+// mutation away.
+func TestCost_KeepsWhatIsDone(t *testing.T) {
+	t.Parallel()
+	links := []any{map[string]any{"url": "https://example.com/"},
+		map[string]any{"url": "ftp://x", "customCode": "a b", "externalId": "", "redirectStatus": 999}}
+	create := func(rate int64) (int, reply) {
+		b := setup(t, dbtest.MigratedSQLite(t), func(c *Config) { c.CostRate = rate })
+		ada := b.person(t, "ada")
+		return b.askBill(t, ada.token, `mutation ($w: ID!, $links: [NewLinkInput!]!) {
+			createLinks(input: {workspaceId: $w, links: $links}) { results { shortUrl errors { code message } } } }`,
+			map[string]any{"w": ada.workspace.ID(), "links": links})
+	}
+	whole, _ := create(1000)
+	_, r := create(int64(whole) - 1) // enough before it is executed
+	if len(r.Errors) > 0 || !strings.Contains(r.Text, `"shortUrl":"http`) || !strings.Contains(r.Text, "INVALID_URL") {
+		t.Errorf("of %d points: %s", whole, r.Text)
+	}
+}
+
 // TestCost_ChargesPendingChanges: a change that could break them costs more for each.
 func TestCost_ChargesPendingChanges(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -18,6 +19,8 @@ type calculator struct {
 	variables map[string]any
 	// lists has the lists of objects of the operation. It does not change while it is executed.
 	lists map[*ast.Field]*list
+	// refusal is the error of the first charge that exceeded the budget: later ones are not tried.
+	refusal atomic.Pointer[error]
 }
 
 // list counts the items of a list in all places of the response. A short list pays for a long one.
@@ -28,7 +31,9 @@ type list struct {
 
 func newCalculator(ctx context.Context, schema graphql.ExecutableSchema, variables map[string]any) *calculator {
 	prices, _ := schema.(priced)
-	return &calculator{ctx, schema, prices, variables, map[*ast.Field]*list{}}
+	return &calculator{
+		ctx: ctx, schema: schema, prices: prices, variables: variables, lists: map[*ast.Field]*list{},
+	}
 }
 
 // operation returns the cost of an operation.
@@ -61,8 +66,10 @@ func (c *calculator) selection(set ast.SelectionSet, places, items int) (once, e
 
 // isOncePerPage reports whether a field describes a page of a connection, and not its items.
 func isOncePerPage(f *ast.Field) bool {
-	return f.ObjectDefinition.Fields.ForName("edges") != nil && f.Name != "edges" && f.Name != "nodes"
+	return isConnection(f.ObjectDefinition) && f.Name != "edges" && f.Name != "nodes"
 }
+
+func isConnection(d *ast.Definition) bool { return d != nil && d.Fields.ForName("edges") != nil }
 
 // field returns the cost of a field in one of its places, and counts the items that all of them are
 // charged for.
@@ -74,6 +81,9 @@ func (c *calculator) field(f *ast.Field, places int) int {
 	arguments := f.ArgumentMap(c.variables)
 	size := c.prices.priceOf(f.ObjectDefinition.Name, f.Name).size(arguments)
 	once, each := c.selection(f.SelectionSet, places, size)
+	if isConnection(c.schema.Schema().Types[of]) {
+		each = max(each, 1) // its items are read, whatever is selected
+	}
 	if f.Definition.Type.Elem != nil && len(f.SelectionSet) > 0 {
 		c.list(f).add(places * size)
 	}
@@ -139,23 +149,35 @@ func (c *calculator) excess(f graphql.CollectedField, value any) int {
 }
 
 // InterceptOperation charges the caller for items of lists beyond the assumed sizes when they are
-// returned. A subscription is charged for a number of events, whatever they contain.
+// returned. If the budget is exceeded, lists of a query that can be null are: what a mutation has
+// changed, and what holds other parts of an answer, is returned. A subscription is charged for a
+// number of events, whatever they contain.
 func (c *Cost) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	operation := graphql.GetOperationContext(ctx)
 	b := BillOf(operation)
 	if b == nil || b.lists == nil || len(b.lists.lists) == 0 || operation.Operation.Operation == ast.Subscription {
 		return next(ctx)
 	}
-	inner := operation.ResolverMiddleware
+	inner, isQuery := operation.ResolverMiddleware, operation.Operation.Operation == ast.Query
 	operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
 		value, err := inner(ctx, resolve)
 		if err != nil {
 			return value, err
 		}
-		if points := b.lists.excess(graphql.GetFieldContext(ctx).Field, value); points > 0 {
+		field := graphql.GetFieldContext(ctx).Field
+		points := b.lists.excess(field, value)
+		if points == 0 {
+			return value, nil
+		}
+		refusal := b.lists.refusal.Load()
+		if refusal == nil {
 			if err := c.Charge(ctx, points); err != nil {
-				return nil, err
+				refusal = &err
+				b.lists.refusal.Store(refusal)
 			}
+		}
+		if refusal != nil && isQuery && !field.Definition.Type.NonNull {
+			return nil, *refusal
 		}
 		return value, nil
 	}

@@ -49,7 +49,11 @@ func (s *Store) Explain(ctx context.Context, e Simulation) (*explain.Explanation
 		if err := s.RunTests(&l); err != nil {
 			return nil, err
 		}
-		if err := s.Refuse(ctx, s.DB, &l); err != nil {
+		entered, err := l.In.Enter(ctx, workspace.ReadLinks) // whose domains are looked up
+		if err != nil {
+			return nil, err
+		}
+		if err := s.Refuse(entered, s.DB, &l); err != nil {
 			return nil, err
 		}
 	}
