@@ -47,7 +47,7 @@ func TestCalculator_MultipliesTheItemsOfPages(t *testing.T) {
 		`{ shelves(first: 7) { edges { node { labels } } totalCount pageInfo { more } } }`: 1 + 7*(1+1+1) + 20 + 2,
 		`{ shelves(first: 7) { ...F nodes { labels } } } fragment F on ShelfConnection {
 			totalCount ... on ShelfConnection { nodes { labels } __typename } }`: 1 + 20 + 1 + 7*(2+2),
-		`{ shelves(first: 7) { totalCount } }`: 1 + 7 + 20, // which reads the page
+		`{ shelves(first: 7) { totalCount } }`:                                    1 + 7 + 20, // which reads the page
 		`{ shelves { nodes { books { name authors { name } rare { name } } } } }`: 1 + 20*(1+1+3*(1+(1+1)+1)),
 		`{ first { name } }`:                 1 + 5, // of the most expensive type
 		`{ __schema { types { name } } }`:    0,
