@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/graph/playground"
+	"github.com/linkforge/linkforge/internal/console"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/route/routing"
@@ -29,7 +30,12 @@ func (a *app) routes() http.Handler {
 	mux.Handle("POST /graphql", cors(a.endpoint))
 	mux.Handle("OPTIONS /graphql", cors(web.Options("GET, HEAD, OPTIONS, POST")))
 	if a.config.Playground {
-		mux.Handle("GET /playground", playground.Handler("/graphql"))
+		mux.Handle("GET /playground", playground.Handler())
+	}
+
+	if a.config.Console {
+		mux.Handle("GET "+console.Path, console.Handler())
+		mux.Handle("GET "+console.Path+"/", console.Handler())
 	}
 
 	mux.Handle("GET /export/audit/{workspace}", requireUTF8(a.exportAudit))
@@ -87,14 +93,14 @@ func (a *app) origins() web.Origins {
 	return web.Origins{Hosts: a.config.Hosts, Listed: a.config.Origins, PermittedByKey: a.Accounts.PermitsOrigin}
 }
 
-// home redirects to LINKFORGE_ROOT_URL, and developers to the playground.
+// home redirects to LINKFORGE_ROOT_URL, and people without one to the console.
 func (a *app) home(w http.ResponseWriter, r *http.Request) {
 	if a.config.RootURL != "" {
 		sendTo(w, routing.Fill(a.config.RootURL, "", web.Host(r)))
 		return
 	}
-	if a.config.Development && a.config.Playground {
-		http.Redirect(w, r, "/playground", http.StatusTemporaryRedirect)
+	if a.config.Console && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Redirect(w, r, console.Path, http.StatusFound)
 		return
 	}
 	visitorpage.Write(w, r, http.StatusNotFound, visitorpage.Home)

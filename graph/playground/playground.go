@@ -4,19 +4,12 @@ package playground
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"encoding/hex"
-	"fmt"
-	"html"
-	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/web"
 )
@@ -24,98 +17,17 @@ import (
 //go:embed bundle.html.gz
 var bundle []byte
 
-// builtFor is the endpoint that the bundle names in endpointTag.
-const builtFor = "/graphql"
-
-const endpointTag = `<meta name="graphql-endpoint" content="%s">`
-
-// Handler answers GET and HEAD with the playground, which sends its operations to endpoint, a path
-// on the same host. It panics when endpoint is anything else.
-func Handler(endpoint string) http.Handler {
-	if !strings.HasPrefix(endpoint, "/") || strings.HasPrefix(endpoint, "//") {
-		panic(fmt.Sprintf("playground: the endpoint %q is not a path", endpoint))
-	}
-	return &handler{
-		load:    sync.OnceValue(func() *page { return load(endpoint) }),
-		inflate: sync.OnceValue(func() []byte { return inflate(endpoint) }),
-	}
-}
-
-// handler prepares its responses at the first request, because most processes never serve the
-// playground.
-type handler struct {
-	load    func() *page
-	inflate func() []byte
-}
-
-// page is the usual form of the playground.
-type page struct {
-	// gzipped is the embedded file itself, unless the endpoint is another.
-	gzipped []byte
-	// version is a hash of gzipped.
-	version string
-	// policy is the Content-Security-Policy.
-	policy string
-}
-
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "The playground answers GET and HEAD.", http.StatusMethodNotAllowed)
-		return
-	}
-	p := h.load()
-	body, etag := p.gzipped, `"`+p.version+`-gzip"`
-	zipped := web.AcceptsGzip(r.Header.Values("Accept-Encoding"))
-	if !zipped {
-		body, etag = h.inflate(), `"`+p.version+`"`
-	}
-	head := w.Header()
-	head.Set("Content-Type", "text/html; charset=utf-8")
-	head.Set("Content-Security-Policy", p.policy)
-	head.Set("X-Content-Type-Options", "nosniff")
-	head.Set("Referrer-Policy", "no-referrer")
-	head.Set("Cache-Control", "no-cache")
-	head.Set("ETag", etag)
-	head.Add("Vary", "Accept-Encoding")
-	if zipped {
-		head.Set("Content-Encoding", "gzip")
-		// ServeContent leaves the length out of encoded answers.
-		head.Set("Content-Length", strconv.Itoa(len(body)))
-	}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
-}
-
-func load(endpoint string) *page {
-	plain, gzipped := inflate(endpoint), bundle
-	if endpoint != builtFor {
-		gzipped = deflate(plain)
-	}
-	sum := sha256.Sum256(gzipped)
-	return &page{gzipped: gzipped, version: hex.EncodeToString(sum[:16]), policy: policy(plain)}
-}
-
-// inflate returns the page as HTML that names endpoint. It panics when the embedded file is no
-// gzip: that is a broken build, which no test would have passed.
-func inflate(endpoint string) []byte {
-	zr, err := gzip.NewReader(bytes.NewReader(bundle))
-	if err != nil {
-		panic(fmt.Sprintf("playground: open the bundle: %v", err))
-	}
-	plain, err := io.ReadAll(zr)
-	if err != nil {
-		panic(fmt.Sprintf("playground: read the bundle: %v", err))
-	}
-	was, is := fmt.Sprintf(endpointTag, builtFor), fmt.Sprintf(endpointTag, html.EscapeString(endpoint))
-	return bytes.Replace(plain, []byte(was), []byte(is), 1)
-}
-
-func deflate(plain []byte) []byte {
-	var b bytes.Buffer
-	zw := gzip.NewWriter(&b)
-	_, _ = zw.Write(plain) // A bytes.Buffer takes everything.
-	_ = zw.Close()
-	return b.Bytes()
+// Handler answers GET and HEAD with the playground, which sends its operations to /graphql on the
+// same host.
+func Handler() http.Handler {
+	page := web.NewGzipped("text/html; charset=utf-8", bundle)
+	// at the first request, because most processes never serve the playground
+	policy := sync.OnceValue(func() string { return policy(page.Plain()) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy())
+		w.Header().Set("Cache-Control", "no-cache")
+		page.ServeHTTP(w, r)
+	})
 }
 
 // policy lets the page run its own script, known by its hash, and talk to its own host. Nothing

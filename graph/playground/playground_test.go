@@ -44,7 +44,7 @@ func unzip(t *testing.T, zipped []byte) []byte {
 
 func TestHandler_SetsHeaders(t *testing.T) {
 	t.Parallel()
-	res := get(t, Handler("/graphql"), "GET", "Accept-Encoding", "gzip, br")
+	res := get(t, Handler(), "GET", "Accept-Encoding", "gzip, br")
 	if res.StatusCode != http.StatusOK {
 		t.Fatalf("status %d", res.StatusCode)
 	}
@@ -70,7 +70,7 @@ func TestHandler_SetsHeaders(t *testing.T) {
 
 func TestHandler_CompressesAssets(t *testing.T) {
 	t.Parallel()
-	h := Handler("/graphql")
+	h := Handler()
 	zipped, plain := get(t, h, "GET", "Accept-Encoding", "gzip"), get(t, h, "GET")
 	body := read(t, plain)
 	if !bytes.Equal(unzip(t, read(t, zipped)), body) {
@@ -93,7 +93,7 @@ func TestHandler_CompressesAssets(t *testing.T) {
 
 func TestHandler_AnswersNotModified(t *testing.T) {
 	t.Parallel()
-	h := Handler("/graphql")
+	h := Handler()
 	for _, accept := range []string{"gzip", "identity"} { // which share no ETag
 		etag := get(t, h, "GET", "Accept-Encoding", accept).Header.Get("ETag")
 		for _, match := range []string{etag, `"other", ` + etag, "W/" + etag, "*"} {
@@ -108,32 +108,9 @@ func TestHandler_AnswersNotModified(t *testing.T) {
 	}
 }
 
-func TestHandler_SetsEndpoint(t *testing.T) {
-	t.Parallel()
-	usual, other := Handler("/graphql"), Handler(`/api/"graphql"`)
-	page := string(unzip(t, read(t, get(t, other, "GET", "Accept-Encoding", "gzip"))))
-	if !strings.Contains(page, `<meta name="graphql-endpoint" content="/api/&#34;graphql&#34;">`) {
-		t.Error("the page does not name the endpoint")
-	}
-	a, b := get(t, usual, "HEAD").Header, get(t, other, "HEAD").Header
-	if a.Get("ETag") == b.Get("ETag") {
-		t.Error("pages with different endpoints share an ETag")
-	}
-	for _, foreign := range []string{"", "graphql", "//example.com/graphql", "https://example.com/graphql"} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("Handler(%q) does not panic", foreign)
-				}
-			}()
-			Handler(foreign)
-		}()
-	}
-}
-
 func TestPolicy_NamesNoHost(t *testing.T) {
 	t.Parallel()
-	res := get(t, Handler("/graphql"), "GET")
+	res := get(t, Handler(), "GET")
 	page := read(t, res)
 	policy := map[string][]string{}
 	for directive := range strings.SplitSeq(res.Header.Get("Content-Security-Policy"), "; ") {

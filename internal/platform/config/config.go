@@ -198,6 +198,8 @@ type Config struct {
 	// Time between the signal to stop and the end of new requests, while /readyz responds 503: 0s
 	// to 5m. Empty: 0s in development, 3s in production.
 	DrainDelay time.Duration `env:"LINKFORGE_DRAIN_DELAY" development:"0s" production:"3s" min:"0" max:"5m"`
+	// Serve the console, the front end for people, at /app: on or off.
+	Console bool `env:"LINKFORGE_CONSOLE" default:"on"`
 	// Serve the playground: on or off. Empty: on in development.
 	Playground bool `env:"LINKFORGE_PLAYGROUND" development:"on" production:"off"`
 	// Allow introspection and suggest names in errors: on or off. Empty: on in development.

@@ -1,0 +1,64 @@
+// The client: queries and mutations by POST, subscriptions by server-sent events, and tokens that are renewed when they end.
+import {
+  cacheExchange, Client, type CombinedError, fetchExchange, subscriptionExchange, type TypedDocumentNode,
+} from '@urql/core';
+import { authExchange } from '@urql/exchange-auth';
+import { createClient } from 'graphql-sse';
+
+import { RefreshSessionDocument } from './gql/graphql';
+import * as session from './session';
+
+const url = '/graphql';
+
+// UserError is what the API says of an input: the path of the field, and the text for people.
+export type UserError = { code: string; message: string; field?: string[] | null };
+
+const events = createClient({
+  url,
+  retryAttempts: 5,
+  headers: () => (session.token.value ? { Authorization: `Bearer ${session.token.value}` } : {}) as Record<string, string>,
+});
+
+// codesOf are why the server refused a request or parts of it.
+export function codesOf(error: CombinedError | undefined): string[] {
+  return error?.graphQLErrors.map(one => one.extensions['code'] as string) ?? [];
+}
+
+export const client = new Client({
+  url,
+  preferGetMethod: false,
+  requestPolicy: 'cache-and-network',
+  exchanges: [
+    cacheExchange,
+    authExchange(async utils => ({
+      addAuthToOperation: operation => session.token.value
+        ? utils.appendHeaders(operation, { Authorization: `Bearer ${session.token.value}` })
+        : operation,
+      willAuthError: operation => session.isLoggedIn.value && session.token.value === null && operation.kind !== 'teardown',
+      didAuthError: error => session.isLoggedIn.value && codesOf(error).includes('UNAUTHENTICATED'),
+      refreshAuth: () => session.renew(async refreshToken => {
+        const { data, error } = await utils.mutate(RefreshSessionDocument, { input: { refreshToken } });
+        const renewed = data?.refreshSession;
+        if (renewed?.token && renewed.refreshToken) return { token: renewed.token, refreshToken: renewed.refreshToken };
+        if (error || !renewed) throw error ?? new Error('the session was not renewed');
+        return null;
+      }),
+    })),
+    fetchExchange,
+    subscriptionExchange({
+      forwardSubscription: ({ query, variables }) => ({
+        subscribe: sink => ({ unsubscribe: events.subscribe({ query: query ?? '', variables }, sink) }),
+      }),
+    }),
+  ],
+});
+
+// run sends a mutation with one root field, and returns its payload. It throws what stands beside a payload that is null.
+export async function run<Data extends Record<string, unknown>, Variables extends Record<string, unknown>>(
+  document: TypedDocumentNode<Data, Variables>, variables: Variables,
+): Promise<NonNullable<Data[Exclude<keyof Data, '__typename'>]>> {
+  const { data, error } = await client.mutation(document, variables);
+  const payload = data && Object.entries(data).find(([name]) => name !== '__typename')?.[1];
+  if (!payload) throw error ?? new Error('The server gave no answer.');
+  return payload as NonNullable<Data[Exclude<keyof Data, '__typename'>]>;
+}

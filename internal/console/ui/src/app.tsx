@@ -1,0 +1,151 @@
+// The frame around all screens: who is logged in, the workspace, and where one can go.
+import { useQuery } from '@urql/preact';
+import { createContext } from 'preact';
+import { Route, Router, useLocation, useRoute } from 'preact-iso';
+import { useContext, useEffect, useRef } from 'preact/hooks';
+
+import { client } from './api';
+import { LogOutDocument, MeDocument, type MeQuery, type Permission } from './gql/graphql';
+import { Links } from './screens/links';
+import { Login } from './screens/login';
+import { FirstSteps } from './screens/first';
+import * as session from './session';
+import { attempt, Bones, Empty, Menu, Problem, Toasts } from './ui/kit';
+import { Icon, type IconName } from './ui/icon';
+
+export type User = NonNullable<MeQuery['me']>;
+export type Workspace = User['workspaces']['nodes'][number];
+
+const Me = createContext<{ user: User; isStale: boolean } | null>(null);
+
+export const useMe = () => useContext(Me)!;
+
+const Place = createContext<{ user: User; workspace: Workspace } | null>(null);
+
+// usePlace is where a screen of a workspace is, and who looks at it.
+export function usePlace() {
+  const place = useContext(Place)!;
+  const may = (permission: Permission) => place.workspace.permissions.includes(permission);
+  return { ...place, may, base: `/app/${place.workspace.slug}` };
+}
+
+export function App() {
+  return <>{session.isLoggedIn.value ? <Inside /> : <Login />}<Toasts /></>;
+}
+
+// ofWorkspaces are what makes a query stale, also one that has found none.
+const ofWorkspaces = { additionalTypenames: ['Workspace'] };
+
+function Inside() {
+  const [{ data, error, stale }, reload] = useQuery({ query: MeDocument, context: ofWorkspaces });
+  const retry = () => reload({ requestPolicy: 'network-only' });
+  if (error && !data?.me) return <main class="narrow"><Problem error={error} retry={retry} /></main>;
+  if (!data) return <main><Bones /></main>;
+  if (!data.me) return (session.end(), null);
+  return (
+    <Me.Provider value={{ user: data.me, isStale: stale }}>
+      <Router>
+        <Route path="/app/new" component={FirstSteps} />
+        <Route path="/app/:slug/*" component={InWorkspace} />
+        <Route default component={Start} />
+      </Router>
+    </Me.Provider>
+  );
+}
+
+const LAST = 'linkforge.workspace';
+
+// Start leads to the workspace that was seen last, or to the first steps.
+function Start() {
+  const { user } = useMe();
+  const { route } = useLocation();
+  const known = user.workspaces.nodes, last = known.find(one => one.slug === localStorage.getItem(LAST)) ?? known[0];
+  useEffect(() => route(last ? `/app/${last.slug}/links` : '/app/new', true), []);
+  return null;
+}
+
+type Screen = { path: string; name: string; icon: IconName; needs?: Permission; component: () => preact.VNode };
+
+const SCREENS: Screen[] = [
+  { path: 'links', name: 'Links', icon: 'link', component: Links },
+];
+
+function InWorkspace() {
+  const { user, isStale } = useMe();
+  const { params } = useRoute();
+  const { path, route } = useLocation();
+  const workspace = user.workspaces.nodes.find(one => one.slug === params['slug']);
+  const search = useRef<HTMLInputElement>(null);
+  const base = `/app/${workspace?.slug}`;
+  useEffect(() => { if (workspace) localStorage.setItem(LAST, workspace.slug); }, [workspace?.slug]);
+  useKeys({ '/': () => search.current?.focus(), c: () => route(`${base}/links?new`) });
+  if (!workspace && isStale) return <main><Bones /></main>;
+  if (!workspace) {
+    return <Empty title="No such workspace" text="It does not exist, or you are not a member of it."><a class="button" href="/app">Your workspaces</a></Empty>;
+  }
+  const shown = SCREENS.filter(({ needs }) => !needs || workspace.permissions.includes(needs));
+  const find = (event: Event) => {
+    event.preventDefault();
+    route(`${base}/links?search=${encodeURIComponent(search.current!.value)}`);
+  };
+  return (
+    <Place.Provider value={{ user, workspace }}>
+      <div class="frame">
+        <aside class="sidebar">
+          <WorkspaceMenu user={user} workspace={workspace} />
+          <nav aria-label="Workspace">
+            {shown.map(({ path: to, name, icon }) => (
+              <a href={`${base}/${to}`} aria-current={path.startsWith(`${base}/${to}`) ? 'page' : undefined} key={to}><Icon name={icon} />{name}</a>
+            ))}
+          </nav>
+        </aside>
+        <div class="grow">
+          <div class="head">
+            <form class="search grow" role="search" onSubmit={find}>
+              <input class="input" ref={search} type="search" placeholder="Search links, or paste a short URL" aria-label="Search links" />
+            </form>
+            {workspace.permissions.includes('LINKS_CREATE') && <a class="button next end" href={`${base}/links?new`}><Icon name="plus" />New link</a>}
+          </div>
+          <Router>
+            {shown.map(({ path: to, component }) => <Route path={`/${to}/:rest*`} component={component} key={to} />)}
+            <Route default component={Nothing} />
+          </Router>
+        </div>
+      </div>
+    </Place.Provider>
+  );
+}
+
+const Nothing = () => <Empty title="Nothing here" text="This page does not exist." />;
+
+function WorkspaceMenu({ user, workspace }: { user: User; workspace: Workspace }) {
+  const { route } = useLocation();
+  const logOut = () => attempt(async () => {
+    await client.mutation(LogOutDocument, { input: {} });
+    session.end();
+  });
+  return (
+    <Menu left label="Workspaces and account" items={[
+      ...user.workspaces.nodes.map(({ slug, name }) => ({ label: name, act: () => route(`/app/${slug}/links`) })),
+      { label: 'New workspace', act: () => route('/app/new') },
+      { label: 'Log out', act: logOut },
+    ]}>
+      <strong class="cut">{workspace.name}</strong><Icon name="down" />
+    </Menu>
+  );
+}
+
+// useKeys acts on single keys outside of fields.
+function useKeys(actions: Record<string, () => void>) {
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      const isTyping = (event.target as Element).closest('input, textarea, select, dialog, [contenteditable]');
+      const act = actions[event.key];
+      if (!act || isTyping || event.metaKey || event.ctrlKey || event.altKey) return;
+      event.preventDefault();
+      act();
+    };
+    addEventListener('keydown', pressed);
+    return () => removeEventListener('keydown', pressed);
+  });
+}

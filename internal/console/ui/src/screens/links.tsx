@@ -1,0 +1,203 @@
+// Links: find, select, change many at once, and create one.
+import { useQuery } from '@urql/preact';
+import { useLocation } from 'preact-iso';
+import { useMemo, useState } from 'preact/hooks';
+
+import { client, run, type UserError } from '../api';
+import { usePlace } from '../app';
+import { Sparkline } from '../chart/sparkline';
+import {
+  DeleteLinksDocument, type LinkFilter, type LinkOrderField, type LinkStatus, LinksDocument, type LinksQuery, RevertOperationDocument,
+  type RowFragment, UpdateLinksDocument, type UpdateLinkInput,
+} from '../gql/graphql';
+import { attempt, Badge, Bones, Copy, Count, Empty, Menu, Problem, say, Time } from '../ui/kit';
+import { Icon } from '../ui/icon';
+import { middleCut } from '../ui/url';
+import { CreateLink } from './create';
+import { shortText } from './first';
+
+const PAGE = 25;
+const ORDERS: readonly (readonly [LinkOrderField, string])[] = [
+  ['CREATED_AT', 'Newest'], ['CLICKS', 'Most clicked'], ['LAST_CLICKED_AT', 'Last clicked'], ['UPDATED_AT', 'Last changed'], ['TITLE', 'Title'],
+];
+const STATES: readonly (readonly [LinkStatus, string])[] = [
+  ['ACTIVE', 'Active'], ['SCHEDULED', 'Scheduled'], ['EXPIRED', 'Expired'], ['DISABLED', 'Disabled'], ['DELETED', 'Deleted'],
+];
+
+export function Links() {
+  const { workspace, may, base } = usePlace();
+  const { query, route, path } = useLocation();
+  const [pages, setPages] = useState<string[]>([]); // the cursors behind which further pages begin
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const filter = filterOf(query);
+  const variables = {
+    by: { id: workspace.id }, filter, order: { field: (query['order'] ?? 'CREATED_AT') as LinkOrderField },
+    timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  };
+  const [{ data, error, stale }, reload] = useQuery({ query: LinksDocument, variables: { ...variables, first: PAGE } });
+  const links = data?.workspace?.links;
+  const more = useFurtherPages(variables, pages);
+  const rows = [...links?.nodes ?? [], ...more.flatMap(page => page.nodes)];
+  const last = more.at(-1) ?? links;
+  const change = (changes: Record<string, string | undefined>) => {
+    const next = new URLSearchParams(Object.entries({ ...query, ...changes }).filter((pair): pair is [string, string] => !!pair[1]));
+    setPages([]);
+    route(`${path}${next.size ? `?${next}` : ''}`);
+  };
+  const refresh = () => (setSelected(new Set()), setPages([]), reload({ requestPolicy: 'network-only' }));
+  const isFiltered = Object.keys(query).some(name => !['order', 'new'].includes(name));
+
+  return (
+    <main>
+      <header>
+        <h1>Links</h1>
+        {links && <span class="soft"><Count n={links.totalCount} /></span>}
+        <Filters query={query} change={change} offers={data?.workspace} />
+      </header>
+      {error && !links && <Problem error={error} retry={refresh} />}
+      {!links && !error && <Bones rows={12} />}
+      {selected.size > 0 && <Selection ids={[...selected]} done={refresh} offers={data?.workspace} />}
+      {links && rows.length === 0 && (isFiltered
+        ? <Empty title="No links match" text="Remove a part of the filter, or search for something else."><button class="button" onClick={() => route(path)}>Show all links</button></Empty>
+        : <Empty title="No links yet" text="Paste a long URL, and share the short one."><a class="button next" href={`${path}?new`}>New link</a></Empty>)}
+      {rows.length > 0 && (
+        <ul class={stale ? 'links stale' : 'links'} aria-label="Links">
+          {rows.map(link => (
+            <Row key={link.id} link={link} isSelected={selected.has(link.id)} base={base}
+              select={may('LINKS_WRITE') ? () => setSelected(toggled(selected, link.id)) : undefined} />
+          ))}
+        </ul>
+      )}
+      {last?.pageInfo.hasNextPage && <button class="button" onClick={() => setPages([...pages, last.pageInfo.endCursor!])}>Show more</button>}
+      {query['new'] !== undefined && may('LINKS_CREATE') && (
+        <CreateLink offers={data?.workspace} close={() => change({ new: undefined })} done={refresh} />
+      )}
+    </main>
+  );
+}
+
+type Page = NonNullable<NonNullable<LinksQuery['workspace']>['links']>;
+export type Offers = LinksQuery['workspace'] | undefined;
+
+// useFurtherPages loads the pages behind the cursors, one after the other.
+function useFurtherPages(variables: object, cursors: string[]): Page[] {
+  const [loaded, setLoaded] = useState<Record<string, Page>>({});
+  useMemo(() => {
+    const missing = cursors.filter(cursor => !loaded[cursor]);
+    for (const after of missing) {
+      void attempt(async () => {
+        const { data, error } = await client.query(LinksDocument, { ...variables, first: PAGE, after } as never).toPromise();
+        const page = data?.workspace?.links;
+        if (!page) throw error;
+        setLoaded(all => ({ ...all, [after]: page }));
+      });
+    }
+  }, [cursors.join()]);
+  return cursors.map(cursor => loaded[cursor]).filter(page => !!page);
+}
+
+function filterOf(query: Record<string, string>): LinkFilter {
+  return {
+    search: query['search'] || undefined,
+    tags: query['tag']?.split(','),
+    folderIds: query['folder'] ? [query['folder']] : undefined,
+    domainIds: query['domain'] ? [query['domain']] : undefined,
+    status: query['status'] ? [query['status'] as LinkStatus] : undefined,
+    archived: query['archived'] === 'yes' ? true : undefined,
+  };
+}
+
+function toggled(set: ReadonlySet<string>, value: string): ReadonlySet<string> {
+  const next = new Set(set);
+  if (!next.delete(value)) next.add(value);
+  return next;
+}
+
+type FiltersProps = { query: Record<string, string>; change: (changes: Record<string, string | undefined>) => void; offers: Offers };
+
+function Filters({ query, change, offers }: FiltersProps) {
+  const pick = (name: string, label: string, options: readonly (readonly [string, string])[]) => options.length > 0 && (
+    <select class="input pick" aria-label={label} value={query[name] ?? ''} onChange={event => change({ [name]: event.currentTarget.value || undefined })}>
+      <option value="">{label}</option>
+      {options.map(([value, text]) => <option value={value} key={value}>{text}</option>)}
+    </select>
+  );
+  return (
+    <div class="row wrap end">
+      {query['search'] && <button class="badge" onClick={() => change({ search: undefined })}>“{query['search']}” <Icon name="close" /></button>}
+      {pick('tag', 'Tag', offers?.tags?.nodes.map(({ name }) => [name, name]) ?? [])}
+      {pick('folder', 'Folder', offers?.folders?.nodes.map(({ id, name }) => [id, name]) ?? [])}
+      {pick('status', 'State', STATES)}
+      {pick('order', 'Newest', ORDERS.slice(1))}
+    </div>
+  );
+}
+
+// Row is a link in one line of 48 px.
+function Row({ link, isSelected, select, base }: { link: RowFragment; isSelected: boolean; select?: () => void; base: string }) {
+  const { gate, rules } = link.routing;
+  return (
+    <li class="link" aria-selected={isSelected}>
+      {select && <input type="checkbox" checked={isSelected} onChange={select} aria-label={`Select ${link.code}`} />}
+      <span class="short row">
+        <a class="cut" href={`${base}/links/${link.id}`}>{shortText(link.shortUrl)}</a><Copy text={link.shortUrl} />
+      </span>
+      <span class="about">
+        {link.title && <span class="cut" dir="auto">{link.title}</span>}
+        <span class="cut soft" title={link.originalUrl}>{middleCut(link.originalUrl)}</span>
+      </span>
+      <span class="marks row">
+        {link.tags.slice(0, 3).map(tag => <Badge key={tag}>{tag}</Badge>)}
+        {link.tags.length > 3 && <small>+{link.tags.length - 3}</small>}
+        {gate && <span title="Asks visitors first"><Icon name="lock" /></span>}
+        {rules.some(rule => rule.enabled) && <span title="Has rules"><Icon name="branch" /></span>}
+        {link.scheduledChanges.length > 0 && <span title="A change is planned"><Icon name="clock" /></span>}
+        <State link={link} />
+      </span>
+      {link.stats ? <Sparkline counts={link.stats.series.map(point => point.clicks)} /> : <span class="sparkline" />}
+      <span class="number"><Count n={link.clickCount} /></span>
+      <small class="when"><Time at={link.createdAt} /></small>
+    </li>
+  );
+}
+
+function State({ link: { status, archived, startsAt, expiresAt } }: { link: RowFragment }) {
+  if (status === 'SCHEDULED' && startsAt) return <Badge>starts <Time at={startsAt} /></Badge>;
+  if (status !== 'ACTIVE') return <Badge kind={status === 'DISABLED' ? 'bad' : 'warn'}>{STATES.find(([state]) => state === status)?.[1].toLowerCase()}</Badge>;
+  if (archived) return <Badge>archived</Badge>;
+  return expiresAt ? <small>ends <Time at={expiresAt} /></small> : null;
+}
+
+// Selection changes many links at once; each change can be taken back as a whole.
+function Selection({ ids, done, offers }: { ids: string[]; done: () => void; offers: Offers }) {
+  const { workspace } = usePlace();
+  const undo = (operationId: string) => async () => {
+    for (let remaining = 1; remaining > 0;) {
+      const { remaining: left, errors } = await run(RevertOperationDocument, { input: { workspaceId: workspace.id, operationId } });
+      if (errors[0]) throw new Error(errors[0].message);
+      remaining = left;
+    }
+    done();
+  };
+  const tell = (what: string, answer: { operationId?: string | null; errors: UserError[]; results: { errors: UserError[] }[] }) => {
+    const failed = [...answer.errors, ...answer.results.flatMap(result => result.errors)];
+    const changed = answer.results.filter(result => result.errors.length === 0).length;
+    say(`${changed} ${what}${failed[0] ? `. ${failed.length} not: ${failed[0].message}` : ''}`, answer.operationId ? undo(answer.operationId) : undefined);
+    done();
+  };
+  const update = (what: string, fields: Omit<UpdateLinkInput, 'id'>) => attempt(async () => {
+    tell(what, await run(UpdateLinksDocument, { input: { workspaceId: workspace.id, links: ids.map(id => ({ id, ...fields })) } }));
+  });
+  const remove = () => attempt(async () => tell('deleted', await run(DeleteLinksDocument, { input: { workspaceId: workspace.id, ids } })));
+  return (
+    <div class="notice selection" role="toolbar" aria-label="Selected links">
+      <span class="grow">{ids.length} selected</span>
+      <Menu label="Move to a folder" items={[
+        { label: 'No folder', act: () => update('moved', { folderId: null }) },
+        ...(offers?.folders?.nodes ?? []).map(({ id, name }) => ({ label: name, act: () => update('moved', { folderId: id }) })),
+      ]}>Move<Icon name="down" /></Menu>
+      <button class="button" onClick={() => update('archived', { archived: true })}>Archive</button>
+      <button class="button danger" onClick={remove}>Delete</button>
+    </div>
+  );
+}

@@ -1,0 +1,142 @@
+// Forms: fields with their labels, hints and errors. What the API says of an input stands beside the field that it names.
+import type { ComponentChildren } from 'preact';
+import { createContext } from 'preact';
+import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
+
+import type { UserError } from '../api';
+
+// Errors are the errors of the form around a field, and the paths of the fields that show theirs.
+const Errors = createContext<{ all: UserError[]; claim: (path: string) => () => void }>({ all: [], claim: () => () => {} });
+
+const pathOf = (error: UserError) => error.field?.join('.') ?? '';
+const isAt = (path: string) => (error: UserError) => pathOf(error) === path || pathOf(error).startsWith(path + '.');
+
+type FormProps = {
+  // submit returns the errors of the payload; without any, the form is done.
+  submit: () => Promise<UserError[]>;
+  action: string;
+  children: ComponentChildren;
+  cancel?: () => void;
+  disabled?: boolean;
+};
+
+// Form sends once at a time. What was typed stays when the server cannot be reached.
+export function Form({ submit, action, children, cancel, disabled }: FormProps) {
+  const [errors, setErrors] = useState<UserError[]>([]);
+  const [isSending, setSending] = useState(false);
+  const shown = useRef(new Map<string, number>()).current;
+  const form = useRef<HTMLFormElement>(null);
+  const claim = (path: string) => {
+    shown.set(path, (shown.get(path) ?? 0) + 1);
+    return () => void shown.set(path, shown.get(path)! - 1);
+  };
+  const unclaimed = errors.filter(error => ![...shown].some(([path, n]) => n > 0 && isAt(path)(error)));
+
+  useEffect(() => form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus(), [errors]);
+
+  async function send(event: Event) {
+    event.preventDefault();
+    setSending(true);
+    try {
+      setErrors(await submit());
+    } catch (error) {
+      setErrors([{ code: 'UNAVAILABLE', message: messageOf(error) }]);
+    } finally {
+      setSending(false);
+    }
+  }
+
+  return (
+    <Errors.Provider value={{ all: errors, claim }}>
+      <form class="stack" ref={form} onSubmit={send} noValidate>
+        {children}
+        <div role="alert">{unclaimed.map(error => <p class="form-error">{error.message}</p>)}</div>
+        <footer class="row">
+          <button class="button next" disabled={isSending || disabled}>{action}</button>
+          {cancel && <button class="button plain" type="button" onClick={cancel}>Cancel</button>}
+        </footer>
+      </form>
+    </Errors.Provider>
+  );
+}
+
+// messageOf is what people are told of a failure of a request.
+export function messageOf(error: unknown): string {
+  const failed = error as { graphQLErrors?: { message: string }[]; networkError?: unknown };
+  if (failed.networkError) return 'The server cannot be reached. Try again in a moment.';
+  return failed.graphQLErrors?.[0]?.message ?? 'That did not work. Try again in a moment.';
+}
+
+type FieldProps = { label: string; path: string; hint?: ComponentChildren };
+
+// useErrors are the messages of the errors at a path, which the form itself then leaves out.
+function useErrors(path: string): string[] {
+  const { all, claim } = useContext(Errors);
+  useEffect(() => claim(path), [path]);
+  return all.filter(isAt(path)).map(error => error.message);
+}
+
+// Field is a label, a control and what is to say of it.
+export function Field({ label, path, hint, children }: FieldProps & { children: (control: ControlProps) => ComponentChildren }) {
+  const id = useId(), errors = useErrors(path);
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children({ id, 'aria-invalid': errors.length > 0, 'aria-describedby': `${id}-hint ${id}-error` })}
+      {hint && <p class="hint" id={`${id}-hint`}>{hint}</p>}
+      {errors.length > 0 && <p class="error" id={`${id}-error`}>{errors.join(' ')}</p>}
+    </div>
+  );
+}
+
+export type ControlProps = { id: string; 'aria-invalid': boolean; 'aria-describedby': string };
+
+type Attributes = {
+  type?: string; placeholder?: string; autocomplete?: string; inputMode?: string; list?: string; min?: string; autofocus?: boolean;
+};
+type TextProps = FieldProps & Attributes & { value: string; change: (value: string) => void; lines?: number };
+
+// Text is a line, or several.
+export function Text({ label, path, hint, value, change, lines, ...others }: TextProps) {
+  return (
+    <Field label={label} path={path} hint={hint}>
+      {control => lines
+        ? <textarea {...control} class="input" rows={lines} value={value} onInput={event => change(event.currentTarget.value)} />
+        : <input {...others as object} {...control} class="input" value={value} onInput={event => change(event.currentTarget.value)} />}
+    </Field>
+  );
+}
+
+type ChoiceProps<T extends string> = FieldProps & { value: T; change: (value: T) => void; options: readonly (readonly [T, string])[] };
+
+export function Choice<T extends string>({ label, path, hint, value, change, options }: ChoiceProps<T>) {
+  return (
+    <Field label={label} path={path} hint={hint}>
+      {control => (
+        <select {...control} class="input" value={value} onChange={event => change(event.currentTarget.value as T)}>
+          {options.map(([option, text]) => <option value={option} key={option}>{text}</option>)}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+export function Check({ label, path, value, change, hint }: FieldProps & { value: boolean; change: (value: boolean) => void }) {
+  const errors = useErrors(path);
+  return (
+    <div class="field">
+      <label class="check">
+        <input type="checkbox" checked={value} onChange={event => change(event.currentTarget.checked)} />
+        <span>{label}{hint && <small> {hint}</small>}</span>
+      </label>
+      {errors.length > 0 && <p class="error">{errors.join(' ')}</p>}
+    </div>
+  );
+}
+
+// useFields is the state of a form: the values, and a setter of each.
+export function useFields<T extends object>(initial: T) {
+  const [values, setValues] = useState(initial);
+  const set = <K extends keyof T>(name: K) => (value: T[K]) => setValues(all => ({ ...all, [name]: value }));
+  return { values, set, reset: () => setValues(initial) };
+}
