@@ -62,3 +62,12 @@ export async function run<Data extends Record<string, unknown>, Variables extend
   if (!payload) throw error ?? new Error('The server gave no answer.');
   return payload as NonNullable<Data[Exclude<keyof Data, '__typename'>]>;
 }
+
+// Refused has the message of an error of a payload, for changes that have no form.
+export class Refused extends Error {}
+
+// accepted is a payload without errors. It throws the first one.
+export function accepted<T extends { errors: UserError[] }>(payload: T): T {
+  if (payload.errors[0]) throw new Refused(payload.errors[0].message);
+  return payload;
+}

@@ -6,6 +6,7 @@ import './style/base.css';
 import './style/frame.css';
 import './style/chart.css';
 import './style/links.css';
+import './style/link.css';
 import { client } from './api';
 import { App } from './app';
 

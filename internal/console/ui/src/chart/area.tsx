@@ -28,8 +28,9 @@ export function Area({ points, before, format }: AreaProps) {
         { stroke: color('--line-strong'), dash: [4, 4], width: 1, points: { show: false } }],
       hooks: { setCursor: [plot => setAt(plot.cursor.idx ?? null)] },
     }, [points.map(point => Date.parse(point.start) / 1000), points.map(point => point.clicks), points.map((_, i) => counts[i] ?? null)], box.current!);
-    const observer = new ResizeObserver(() => plot.setSize({ width: box.current!.clientWidth, height: HEIGHT }));
-    observer.observe(box.current!);
+    const element = box.current!;
+    const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT }));
+    observer.observe(element);
     return () => (observer.disconnect(), plot.destroy());
   }, [points, before]);
 

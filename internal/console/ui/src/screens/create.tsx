@@ -4,30 +4,39 @@ import { useEffect, useState } from 'preact/hooks';
 import { client, run } from '../api';
 import { usePlace } from '../app';
 import { CreateLinkDocument, PreviewCodeDocument, type PreviewCodeQuery } from '../gql/graphql';
-import { Choice, Form, Text, useFields } from '../ui/form';
+import { bind, Choice, Form, instantOf, listOf, Text } from '../ui/form';
 import { Dialog, say } from '../ui/kit';
 import { withScheme } from '../ui/url';
 import { shortText } from './first';
+import { GateFields, UtmFields } from './link-routing';
 import type { Offers } from './links';
+import { noGate, noUtm, toGate, toUtm } from './rule-draft';
 
 const PREVIEW_AFTER_MS = 300;
 
 export function CreateLink({ offers, close, done }: { offers: Offers; close: () => void; done: () => void }) {
   const { workspace } = usePlace();
-  const { values, set } = useFields({ url: '', customCode: '', title: '', tags: '', folderId: '', expiresAt: '', maxClicks: '' });
+  const [values, setValues] = useState({
+    url: '', customCode: '', title: '', tags: '', folderId: '', startsAt: '', expiresAt: '', maxClicks: '', utm: noUtm, gate: noGate,
+  });
+  const field = bind(values, setValues);
   const [hasMore, setMore] = useState(false);
   const url = withScheme(values.url);
   const preview = usePreview(workspace.id, url);
+  const utm = toUtm(values.utm), gate = toGate(values.gate);
+  const hasGate = values.gate.password || gate.notice || gate.confirm;
 
   async function submit() {
     const { link, created, errors } = await run(CreateLinkDocument, { input: {
       workspaceId: workspace.id, url,
       ...(values.customCode && { strategy: 'CUSTOM' as const, customCode: values.customCode }),
       title: values.title || undefined,
-      tags: values.tags ? values.tags.split(',').map(tag => tag.trim()).filter(Boolean) : undefined,
+      tags: values.tags ? listOf(values.tags) : undefined,
       folderId: values.folderId || undefined,
-      expiresAt: values.expiresAt ? new Date(values.expiresAt).toISOString() : undefined,
+      startsAt: instantOf(values.startsAt),
+      expiresAt: instantOf(values.expiresAt),
       maxClicks: values.maxClicks ? Number(values.maxClicks) : undefined,
+      routing: utm || hasGate ? { ...(utm && { utm }), ...(hasGate && { gate }) } : undefined,
     } });
     if (link) {
       await navigator.clipboard?.writeText(link.shortUrl).catch(() => {});
@@ -41,23 +50,28 @@ export function CreateLink({ offers, close, done }: { offers: Offers; close: () 
   return (
     <Dialog title="New link" close={close}>
       <Form action="Create link" submit={submit} cancel={close}>
-        <Text label="Destination" path="url" value={values.url} change={set('url')} placeholder="https://" inputMode="url" autofocus
+        <Text label="Destination" {...field('url')} placeholder="https://" inputMode="url" autofocus
           hint={hintOf(values.url, url, preview)} />
-        <Text label="Short code" path="customCode" value={values.customCode} change={set('customCode')} placeholder={preview?.codes[0] ?? 'made up'}
+        <Text label="Short code" {...field('customCode')} placeholder={preview?.codes[0] ?? 'made up'}
           hint="Leave it empty to have one made." />
         {hasMore ? (
           <>
-            <Text label="Title" path="title" value={values.title} change={set('title')} />
-            <Text label="Tags" path="tags" value={values.tags} change={set('tags')} hint="Separated by commas." list="tags" />
+            <Text label="Title" {...field('title')} />
+            <Text label="Tags" {...field('tags')} hint="Separated by commas." list="tags" />
             <datalist id="tags">{offers?.tags?.nodes.map(({ name }) => <option value={name} key={name} />)}</datalist>
-            {!!offers?.folders?.nodes.length && <Choice label="Folder" path="folderId" value={values.folderId} change={set('folderId')}
+            {!!offers?.folders?.nodes.length && <Choice label="Folder" {...field('folderId')}
               options={[['', 'None'], ...offers.folders.nodes.map(({ id, name }) => [id, name] as const)]} />}
-            <div class="two">
-              <Text label="Ends" path="expiresAt" type="datetime-local" value={values.expiresAt} change={set('expiresAt')} />
-              <Text label="Ends after clicks" path="maxClicks" type="number" min="1" value={values.maxClicks} change={set('maxClicks')} />
+            <div class="cells">
+              <Text label="Starts" type="datetime-local" {...field('startsAt')} />
+              <Text label="Ends" type="datetime-local" {...field('expiresAt')} />
+              <Text label="Ends after clicks" type="number" min="1" {...field('maxClicks')} />
+            </div>
+            <div class="folds">
+              <details><summary>UTM values</summary><UtmFields utm={values.utm} set={field('utm').change} offers={offers} /></details>
+              <details><summary>Password or notice</summary><GateFields gate={values.gate} set={field('gate').change} /></details>
             </div>
           </>
-        ) : <button class="button plain" type="button" onClick={() => setMore(true)}>Title, tags, end…</button>}
+        ) : <button class="button plain" type="button" onClick={() => setMore(true)}>Title, tags, UTM, end, password…</button>}
       </Form>
     </Dialog>
   );

@@ -1,9 +1,9 @@
 // Links: find, select, change many at once, and create one.
 import { useQuery } from '@urql/preact';
-import { useLocation } from 'preact-iso';
+import { useLocation, useRoute } from 'preact-iso';
 import { useMemo, useState } from 'preact/hooks';
 
-import { client, run, type UserError } from '../api';
+import { accepted, client, run, type UserError } from '../api';
 import { usePlace } from '../app';
 import { Sparkline } from '../chart/sparkline';
 import {
@@ -12,21 +12,26 @@ import {
 } from '../gql/graphql';
 import { attempt, Badge, Bones, Copy, Count, Empty, Menu, Problem, say, Time } from '../ui/kit';
 import { Icon } from '../ui/icon';
-import { middleCut } from '../ui/url';
+import { middleCut, withQuery } from '../ui/url';
 import { CreateLink } from './create';
 import { shortText } from './first';
+import { LinkPanel } from './link';
 
 const PAGE = 25;
 const ORDERS: readonly (readonly [LinkOrderField, string])[] = [
   ['CREATED_AT', 'Newest'], ['CLICKS', 'Most clicked'], ['LAST_CLICKED_AT', 'Last clicked'], ['UPDATED_AT', 'Last changed'], ['TITLE', 'Title'],
 ];
 const STATES: readonly (readonly [LinkStatus, string])[] = [
-  ['ACTIVE', 'Active'], ['SCHEDULED', 'Scheduled'], ['EXPIRED', 'Expired'], ['DISABLED', 'Disabled'], ['DELETED', 'Deleted'],
+  ['ACTIVE', 'Active'], ['SCHEDULED', 'Scheduled'], ['EXPIRED', 'Expired'], ['EXHAUSTED', 'Used up'], ['DISABLED', 'Disabled'], ['DELETED', 'Deleted'],
 ];
 
+const FILTERS = ['search', 'tag', 'folder', 'domain', 'status', 'archived'];
+
+// Links is the list, with the link that is open beside it, or over it where there is no room for both.
 export function Links() {
   const { workspace, may, base } = usePlace();
   const { query, route, path } = useLocation();
+  const open = useRoute().params['rest'];
   const [pages, setPages] = useState<string[]>([]); // the cursors behind which further pages begin
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const filter = filterOf(query);
@@ -40,35 +45,39 @@ export function Links() {
   const rows = [...links?.nodes ?? [], ...more.flatMap(page => page.nodes)];
   const last = more.at(-1) ?? links;
   const change = (changes: Record<string, string | undefined>) => {
-    const next = new URLSearchParams(Object.entries({ ...query, ...changes }).filter((pair): pair is [string, string] => !!pair[1]));
     setPages([]);
-    route(`${path}${next.size ? `?${next}` : ''}`);
+    route(withQuery(path, { ...query, ...changes }));
   };
   const refresh = () => (setSelected(new Set()), setPages([]), reload({ requestPolicy: 'network-only' }));
-  const isFiltered = Object.keys(query).some(name => !['order', 'new'].includes(name));
+  const isFiltered = FILTERS.some(name => query[name]);
+  const ofList = Object.fromEntries(['order', ...FILTERS].map(name => [name, query[name]]));
 
   return (
-    <main>
-      <header>
-        <h1>Links</h1>
-        {links && <span class="soft"><Count n={links.totalCount} /></span>}
-        <Filters query={query} change={change} offers={data?.workspace} />
-      </header>
-      {error && !links && <Problem error={error} retry={refresh} />}
-      {!links && !error && <Bones rows={12} />}
-      {selected.size > 0 && <Selection ids={[...selected]} done={refresh} offers={data?.workspace} />}
-      {links && rows.length === 0 && (isFiltered
-        ? <Empty title="No links match" text="Remove a part of the filter, or search for something else."><button class="button" onClick={() => route(path)}>Show all links</button></Empty>
-        : <Empty title="No links yet" text="Paste a long URL, and share the short one."><a class="button next" href={`${path}?new`}>New link</a></Empty>)}
-      {rows.length > 0 && (
-        <ul class={stale ? 'links stale' : 'links'} aria-label="Links">
-          {rows.map(link => (
-            <Row key={link.id} link={link} isSelected={selected.has(link.id)} base={base}
-              select={may('LINKS_WRITE') ? () => setSelected(toggled(selected, link.id)) : undefined} />
-          ))}
-        </ul>
-      )}
-      {last?.pageInfo.hasNextPage && <button class="button" onClick={() => setPages([...pages, last.pageInfo.endCursor!])}>Show more</button>}
+    <main class={open ? 'with-link' : undefined}>
+      <div class="list stack">
+        <header>
+          <h1>Links</h1>
+          {links && <span class="soft"><Count n={links.totalCount} /></span>}
+          <Filters query={query} change={change} offers={data?.workspace} />
+        </header>
+        {error && !links && <Problem error={error} retry={refresh} />}
+        {!links && !error && <Bones rows={12} />}
+        {selected.size > 0 && <Selection ids={[...selected]} done={refresh} offers={data?.workspace} />}
+        {links && rows.length === 0 && (isFiltered
+          ? <Empty title="No links match" text="Remove a part of the filter, or search for something else."><button class="button" onClick={() => route(path)}>Show all links</button></Empty>
+          : <Empty title="No links yet" text="Paste a long URL, and share the short one."><a class="button next" href={`${path}?new`}>New link</a></Empty>)}
+        {rows.length > 0 && (
+          <ul class={stale ? 'links stale' : 'links'} aria-label="Links">
+            {rows.map(link => (
+              <Row key={link.id} link={link} isSelected={selected.has(link.id)} isOpen={link.id === open}
+                href={withQuery(`${base}/links/${link.id}`, ofList)}
+                select={may('LINKS_WRITE') ? () => setSelected(toggled(selected, link.id)) : undefined} />
+            ))}
+          </ul>
+        )}
+        {last?.pageInfo.hasNextPage && <button class="button" onClick={() => setPages([...pages, last.pageInfo.endCursor!])}>Show more</button>}
+      </div>
+      {open && <LinkPanel key={open} id={open} offers={data?.workspace} back={withQuery(`${base}/links`, ofList)} />}
       {query['new'] !== undefined && may('LINKS_CREATE') && (
         <CreateLink offers={data?.workspace} close={() => change({ new: undefined })} done={refresh} />
       )}
@@ -133,14 +142,19 @@ function Filters({ query, change, offers }: FiltersProps) {
   );
 }
 
+type RowProps = { link: RowFragment; isSelected: boolean; isOpen: boolean; select?: () => void; href: string };
+
 // Row is a link in one line of 48 px.
-function Row({ link, isSelected, select, base }: { link: RowFragment; isSelected: boolean; select?: () => void; base: string }) {
+function Row({ link, isSelected, isOpen, select, href }: RowProps) {
   const { gate, rules } = link.routing;
   return (
     <li class="link" aria-selected={isSelected}>
-      {select && <input type="checkbox" checked={isSelected} onChange={select} aria-label={`Select ${link.code}`} />}
+      {select ? <input type="checkbox" checked={isSelected} onChange={select} aria-label={`Select ${link.code}`} /> : <span />}
       <span class="short row">
-        <a class="cut" href={`${base}/links/${link.id}`}>{shortText(link.shortUrl)}</a><Copy text={link.shortUrl} />
+        <a class="cut row" href={href} aria-label={shortText(link.shortUrl)} aria-current={isOpen || undefined}>
+          <ShortUrl url={link.shortUrl} />
+        </a>
+        <Copy text={link.shortUrl} />
       </span>
       <span class="about">
         {link.title && <span class="cut" dir="auto">{link.title}</span>}
@@ -161,7 +175,15 @@ function Row({ link, isSelected, select, base }: { link: RowFragment; isSelected
   );
 }
 
-function State({ link: { status, archived, startsAt, expiresAt } }: { link: RowFragment }) {
+// ShortUrl shows the code whole, also where its host has no room.
+export function ShortUrl({ url }: { url: string }) {
+  const text = shortText(url), end = text.lastIndexOf('/') + 1;
+  return <><span class="cut soft">{text.slice(0, end)}</span><span class="cut code">{text.slice(end)}</span></>;
+}
+
+type Stateful = Pick<RowFragment, 'status' | 'archived' | 'startsAt' | 'expiresAt'>;
+
+export function State({ link: { status, archived, startsAt, expiresAt } }: { link: Stateful }) {
   if (status === 'SCHEDULED' && startsAt) return <Badge>starts <Time at={startsAt} /></Badge>;
   if (status !== 'ACTIVE') return <Badge kind={status === 'DISABLED' ? 'bad' : 'warn'}>{STATES.find(([state]) => state === status)?.[1].toLowerCase()}</Badge>;
   if (archived) return <Badge>archived</Badge>;
@@ -173,9 +195,7 @@ function Selection({ ids, done, offers }: { ids: string[]; done: () => void; off
   const { workspace } = usePlace();
   const undo = (operationId: string) => async () => {
     for (let remaining = 1; remaining > 0;) {
-      const { remaining: left, errors } = await run(RevertOperationDocument, { input: { workspaceId: workspace.id, operationId } });
-      if (errors[0]) throw new Error(errors[0].message);
-      remaining = left;
+      ({ remaining } = accepted(await run(RevertOperationDocument, { input: { workspaceId: workspace.id, operationId } })));
     }
     done();
   };

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { createContext } from 'preact';
 import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
 
-import type { UserError } from '../api';
+import { Refused, type UserError } from '../api';
 
 // Errors are the errors of the form around a field, and the paths of the fields that show theirs.
 const Errors = createContext<{ all: UserError[]; claim: (path: string) => () => void }>({ all: [], claim: () => () => {} });
@@ -62,6 +62,7 @@ export function Form({ submit, action, children, cancel, disabled }: FormProps) 
 
 // messageOf is what people are told of a failure of a request.
 export function messageOf(error: unknown): string {
+  if (error instanceof Refused) return error.message;
   const failed = error as { graphQLErrors?: { message: string }[]; networkError?: unknown };
   if (failed.networkError) return 'The server cannot be reached. Try again in a moment.';
   return failed.graphQLErrors?.[0]?.message ?? 'That did not work. Try again in a moment.';
@@ -140,3 +141,22 @@ export function useFields<T extends object>(initial: T) {
   const set = <K extends keyof T>(name: K) => (value: T[K]) => setValues(all => ({ ...all, [name]: value }));
   return { values, set, reset: () => setValues(initial) };
 }
+
+// bind connects controls to values by their names. The paths of their errors begin with a prefix.
+export function bind<T extends object>(values: T, change: (values: T) => void, prefix = '') {
+  return <K extends keyof T & string>(name: K) => (
+    { path: prefix + name, value: values[name], change: (value: T[K]) => change({ ...values, [name]: value }) }
+  );
+}
+
+// localTime is an instant as the value of a datetime-local field, in the viewer's zone; instantOf is its inverse.
+export function localTime(instant: string | null | undefined): string {
+  if (!instant) return '';
+  const at = new Date(instant);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+export const instantOf = (local: string) => (local === '' ? null : new Date(local).toISOString());
+
+// listOf are the parts of a text that commas separate.
+export const listOf = (text: string) => text.split(',').map(part => part.trim()).filter(Boolean);

@@ -124,12 +124,14 @@ const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
+export const formatTime = (at: string) => exact.format(Date.parse(at));
+
 // Time is an instant as people say it, with the exact one in the viewer's zone on hover.
 export function Time({ at }: { at: string }) {
   const seconds = (Date.parse(at) - Date.now()) / 1000;
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ['second', 1];
   const text = Math.abs(seconds) < 45 ? 'just now' : relative.format(Math.round(seconds / size), unit);
-  return <time dateTime={at} title={exact.format(Date.parse(at))}>{text}</time>;
+  return <time dateTime={at} title={formatTime(at)}>{text}</time>;
 }
 
 const counts = new Intl.NumberFormat();
@@ -144,6 +146,11 @@ export function Count({ n }: { n: number }) {
 
 export function Badge({ kind = '', children }: { kind?: 'good' | 'warn' | 'bad' | ''; children: ComponentChildren }) {
   return <span class={`badge ${kind}`}>{children}</span>;
+}
+
+// Facts are names and values. Those without a value are left out.
+export function Facts({ facts }: { facts: [string, ComponentChildren][] }) {
+  return <dl class="facts">{facts.map(([name, fact]) => fact && <div key={name}><dt>{name}</dt><dd dir="auto">{fact}</dd></div>)}</dl>;
 }
 
 // Empty says that there is nothing yet, and what to do next.

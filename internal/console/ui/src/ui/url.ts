@@ -4,6 +4,12 @@ export function withScheme(text: string): string {
   return url === '' || /^[a-z][a-z0-9+.-]*:/i.test(url) && !/^[^/]*:\d+(\/|$)/.test(url) ? url : `https://${url.replace(/^\/+/, '')}`;
 }
 
+// withQuery is a path with the values of a query that are not empty.
+export function withQuery(path: string, query: Record<string, string | undefined>): string {
+  const values = new URLSearchParams(Object.entries(query).filter((pair): pair is [string, string] => !!pair[1]));
+  return values.size ? `${path}?${values}` : path;
+}
+
 // middleCut is a URL without its scheme, with its middle left out where it is long: its host and its end tell most.
 export function middleCut(url: string, most = 64): string {
   const text = url.replace(/^https?:\/\/(www\.)?/, '').replace(/\/$/, '');

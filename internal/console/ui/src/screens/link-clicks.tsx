@@ -1,0 +1,201 @@
+// The clicks of a link: over time, by what is known of them, and as they come. Each bar filters everything else.
+import { useEffect, useRef, useState } from 'preact/hooks';
+
+import { client, codesOf } from '../api';
+import { usePlace } from '../app';
+import { Area } from '../chart/area';
+import { Bars } from '../chart/bars';
+import { type ClickFilter, type Interval, LinkClickedDocument, type LiveClickFragment, type TimeRange } from '../gql/graphql';
+import { Badge, Bones, Count, Missing, Time } from '../ui/kit';
+import { Icon } from '../ui/icon';
+import type { LinkData } from './link';
+
+// ---- the period and the filter, which are in the URL
+
+const PERIODS = { '24h': 'Last 24 hours', '7d': 'Last 7 days', '30d': 'Last 30 days', '90d': 'Last 90 days', '12m': 'Last 12 months' };
+
+// periodIn is a range of whole hours, days or months in the viewer's zone, so that the period before has as many.
+export function periodIn(query: Record<string, string>): { range: TimeRange; interval: Interval } {
+  const period = query['period'] ?? '30d', now = new Date();
+  const [year, month, day] = [now.getFullYear(), now.getMonth(), now.getDate()];
+  const between = (from: Date, to: Date, interval: Interval) => ({ interval, range: { from: from.toISOString(), to: to.toISOString() } });
+  const hour = (offset: number) => new Date(year, month, day, now.getHours() + offset);
+  if (period === '24h') return between(hour(-23), hour(1), 'HOUR');
+  if (period === '12m') return between(new Date(year, month - 11, 1), new Date(year, month + 1, 1), 'MONTH');
+  return between(new Date(year, month, day - (Number.parseInt(period) || 30) + 1), new Date(year, month, day + 1), 'DAY');
+}
+
+const FORMATS: Partial<Record<Interval, Intl.DateTimeFormatOptions>> = {
+  HOUR: { weekday: 'short', hour: 'numeric', minute: '2-digit' }, MONTH: { month: 'long', year: 'numeric' },
+  DAY: { weekday: 'short', day: 'numeric', month: 'short' },
+};
+
+// DIMENSIONS are the breakdowns, with what an empty value means. Those of RARE are left out where they say nothing.
+const DIMENSIONS = {
+  referrer: ['Referrers', 'Direct'], country: ['Countries', 'Unknown'], device: ['Devices', 'Unknown'], browser: ['Browsers', 'Unknown'],
+  os: ['Systems', 'Unknown'], language: ['Languages', 'Unknown'], target: ['Targets of the rules', 'The destination'],
+  qrSource: ['QR codes', 'Not scanned'], utmSource: ['UTM sources', 'None'], utmCampaign: ['UTM campaigns', 'None'],
+} as const;
+type Dimension = keyof typeof DIMENSIONS;
+const ALL = Object.keys(DIMENSIONS) as Dimension[];
+const RARE: Dimension[] = ['language', 'target', 'qrSource', 'utmSource', 'utmCampaign'];
+
+export function filterIn(query: Record<string, string>): ClickFilter {
+  const chosen = Object.fromEntries(ALL.filter(name => query[name]).map(name => [name, query[name]]));
+  return { ...chosen, bots: query['bots'] ? query['bots'] === 'only' : undefined };
+}
+
+const names = (type: 'region' | 'language') => new Intl.DisplayNames(undefined, { type, fallback: 'code' });
+const regions = names('region'), languages = names('language');
+
+// labelOf is a value of a dimension as people say it.
+function labelOf(dimension: Dimension, value: string): string {
+  if (value === '') return DIMENSIONS[dimension][1];
+  if (dimension === 'country' && /^[A-Z]{2}$/.test(value)) return regions.of(value) ?? value;
+  if (dimension === 'language' && /^[a-z]{2,3}$/.test(value)) return languages.of(value) ?? value;
+  return dimension === 'device' ? value.charAt(0).toUpperCase() + value.slice(1) : value;
+}
+
+// ---- the tab
+
+type ClicksProps = {
+  link: LinkData; query: Record<string, string>; change: (changes: Record<string, string | undefined>) => void; refresh: () => void;
+};
+
+export function Clicks({ link, query, change, refresh }: ClicksProps) {
+  const { stats } = link;
+  if (stats === undefined) return <Bones />;
+  const format = new Intl.DateTimeFormat(undefined, FORMATS[periodIn(query).interval]);
+  const chips = ALL.filter(name => query[name]);
+  const pick = (name: string, label: string, usual: string, options: Record<string, string>) => (
+    <select class="input pick" aria-label={label} value={query[name] ?? usual}
+      onChange={event => change({ [name]: event.currentTarget.value })}>
+      {Object.entries(options).map(([value, text]) => <option value={value} key={value}>{text}</option>)}
+    </select>
+  );
+  return (
+    <>
+      <div class="row wrap">
+        {pick('period', 'Period', '30d', PERIODS)}
+        {pick('bots', 'Bots', '', { '': 'People and bots', none: 'Without bots', only: 'Only bots' })}
+        {chips.map(name => (
+          <button class="badge chip" key={name} onClick={() => change({ [name]: undefined })} title={`Remove from ${DIMENSIONS[name][0]}`}>
+            {stats?.[name]?.find(({ value }) => value === query[name])?.label ?? labelOf(name, query[name]!)}<Icon name="close" />
+          </button>
+        ))}
+      </div>
+      {!stats ? <Missing what="The statistics" /> : (
+        <>
+          <dl class="figures">
+            <Figure name="Clicks" n={stats.clicks} before={stats.previous?.clicks} />
+            <Figure name="Visitors" n={stats.visitors} before={stats.previous?.visitors} />
+            <Figure name="By bots" n={stats.bots} before={stats.previous?.bots} />
+          </dl>
+          {stats.series && (stats.clicks || stats.previous?.clicks
+            ? <Area points={stats.series} before={stats.previous?.series} format={start => format.format(Date.parse(start))} />
+            : <p class="quiet">No clicks yet in this period.</p>)}
+          <div class="cells bars-of-all">
+            {ALL.map(name => {
+              const slices = stats[name]?.filter(slice => slice.clicks > 0)
+                .map(slice => ({ ...slice, label: slice.isOther ? 'All others' : slice.label ?? labelOf(name, slice.value) }));
+              if (!slices?.length || RARE.includes(name) && !slices.some(({ value, isOther }) => value || isOther)) return null;
+              return <Bars key={name} title={DIMENSIONS[name][0]} slices={slices}
+                choose={value => change({ [name]: query[name] === value ? undefined : value })} />;
+            })}
+          </div>
+        </>
+      )}
+      <Live link={link} isFiltered={chips.length > 0 || !!query['bots']} refresh={refresh} />
+    </>
+  );
+}
+
+function Figure({ name, n, before }: { name: string; n: number; before?: number }) {
+  const percent = before ? Math.round((n / before - 1) * 100) : 0, sign = percent > 0 ? '+' : '−';
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd><Count n={n} /> {percent !== 0 && <small title={`${before} in the period before`}>{sign}{Math.abs(percent)} %</small>}</dd>
+    </div>
+  );
+}
+
+// ---- live
+
+const SHOWN = 10, SETTLED_MS = 1500, REFRESH_MS = 10_000;
+
+// Live lists the clicks as they come, and has the statistics loaded again some time after one.
+function Live({ link, isFiltered, refresh }: { link: LinkData; isFiltered: boolean; refresh: () => void }) {
+  const [heard, setHeard] = useState<LiveClickFragment[]>([]);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined), last = useRef(0);
+  const latest = useRef(refresh); // of the query as it is now
+  latest.current = refresh;
+  const { workspace } = usePlace();
+  useEffect(() => {
+    const refreshSoon = () => {
+      timer.current ??= setTimeout(() => {
+        timer.current = undefined;
+        last.current = Date.now();
+        latest.current();
+      }, Math.max(SETTLED_MS, last.current + REFRESH_MS - Date.now()));
+    };
+    const end = watch(workspace.id, link.id, click => {
+      setHeard(all => [click, ...all].slice(0, SHOWN));
+      refreshSoon();
+    }, refreshSoon);
+    return () => (clearTimeout(timer.current), end());
+  }, [link.id]);
+  const stored = link.clicks?.nodes ?? [];
+  const known = new Set(stored.map(click => click.id));
+  const shown = isFiltered ? stored : [...heard.filter(click => !known.has(click.id)), ...stored].slice(0, SHOWN);
+  return (
+    <section class="section">
+      <h3 class="row">Last clicks {!isFiltered && <Badge kind="good">live</Badge>}</h3>
+      {shown.length === 0 && <p class="soft">{isFiltered ? 'None match.' : 'Open the short URL: its click appears here.'}</p>}
+      <ul class="rows">
+        {shown.map(({ id, at, country, device, browser, os, referrer, bot, qrSource }) => (
+          <li class="row" key={id}>
+            <span class="cut grow">
+              {[country && labelOf('country', country), [browser, os].filter(Boolean).join(' on ') || device || 'Unknown visitor']
+                .filter(Boolean).join(', ')}
+              <span class="soft">{referrer && ` from ${referrer}`}{qrSource && ` by QR code ${qrSource}`}</span>
+            </span>
+            {bot && <Badge>bot</Badge>}
+            <small><Time at={at} /></small>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+// watch calls heard with each click of a link once, across lost connections: it resumes after the last one. When none has come
+// yet, or the server does not know it any more, clicks may be missing, and missed is called. What watch returns ends it.
+function watch(workspaceId: string, linkId: string, heard: (click: LiveClickFragment) => void, missed: () => void): () => void {
+  let after: string | undefined, pause = 1000, isOver = false;
+  let waiting: ReturnType<typeof setTimeout>, leave = () => {};
+  const subscribe = () => {
+    leave = client.subscription(LinkClickedDocument, { workspaceId, linkId, after }).subscribe(({ data, error }) => {
+      if (data) {
+        after = data.linkClicked.id;
+        pause = 1000;
+        heard(data.linkClicked);
+      }
+      if (error && !isOver) again(codesOf(error));
+    }).unsubscribe;
+  };
+  const again = (codes: string[]) => {
+    leave();
+    if (codes.includes('FORBIDDEN') || codes.includes('NOT_FOUND')) return;
+    if (codes.includes('EXPIRED')) after = undefined;
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      const hasGap = after === undefined;
+      subscribe();
+      if (hasGap) missed();
+    }, pause);
+    pause = Math.min(2 * pause, 30_000);
+  };
+  subscribe();
+  return () => ((isOver = true), clearTimeout(waiting), leave());
+}

@@ -1,0 +1,48 @@
+// Edits of a link: a copy of some of its values, and saving what was changed of them.
+import { useEffect, useRef, useState } from 'preact/hooks';
+
+import { accepted, run, type UserError } from '../api';
+import { type HeadFragment, RevertLinkDocument, UpdateLinkDocument, type UpdateLinkInput } from '../gql/graphql';
+import { say } from '../ui/kit';
+
+const CONFLICT = 'This link has been changed meanwhile. What you typed is still here: save again to put it in place of the other change.';
+
+// useLinkDraft is a copy of values of a link. While nothing of it is edited, it follows the link, which reload brings up to date.
+export function useLinkDraft<T extends object>(link: HeadFragment, fresh: T, reload: () => void) {
+  const [{ base, values, seen }, put] = useState({ base: fresh, values: fresh, seen: link.updatedAt });
+  const changed = (Object.keys(values) as (keyof T)[]).filter(name => JSON.stringify(values[name]) !== JSON.stringify(base[name]));
+  const reset = () => put({ base: fresh, values: fresh, seen: link.updatedAt });
+  const isInConflict = useRef(false);
+  useEffect(() => {
+    if (changed.length === 0) reset();
+    else if (isInConflict.current) put(all => ({ ...all, seen: link.updatedAt }));
+    isInConflict.current = false;
+  }, [link.updatedAt]);
+
+  const set = <K extends keyof T>(name: K) => (value: T[K]) => put(all => ({ ...all, values: { ...all.values, [name]: value } }));
+
+  // save sends changes of the link as it was seen. After a conflict, the next attempt replaces the other change.
+  async function save(changes: Omit<UpdateLinkInput, 'id'>): Promise<UserError[]> {
+    const { link: saved, errors } = await run(UpdateLinkDocument, { input: { id: link.id, updatedAt: seen, ...changes } });
+    if (saved) {
+      put({ base: values, values, seen: saved.updatedAt });
+      say('Saved', saved.version > link.version ? () => revert(link.id, saved.version - 1) : undefined);
+    }
+    if (!errors.some(error => error.code === 'CONFLICT')) return errors;
+    isInConflict.current = true;
+    reload();
+    return [{ code: 'CONFLICT', message: CONFLICT }];
+  }
+  const footer = { disabled: changed.length === 0, cancel: changed.length > 0 ? reset : undefined }; // of the form
+  return { values, set, changed, save, reset, footer };
+}
+
+// revert makes a link what it was in a version. It throws what is wrong.
+export async function revert(id: string, version: number): Promise<void> {
+  accepted(await run(RevertLinkDocument, { input: { id, version } }));
+}
+
+// pick are the changed parts of an input.
+export function pick<T extends object>(input: T, names: readonly PropertyKey[]): Partial<T> {
+  return Object.fromEntries(Object.entries(input).filter(([name]) => names.includes(name))) as Partial<T>;
+}
