@@ -63,6 +63,15 @@ export async function run<Data extends Record<string, unknown>, Variables extend
   return payload as NonNullable<Data[Exclude<keyof Data, '__typename'>]>;
 }
 
+// ask sends a query once, past the cache. It throws if there is no data.
+export async function ask<Data, Variables extends Record<string, unknown>>(
+  document: TypedDocumentNode<Data, Variables>, variables: Variables,
+) {
+  const { data, error } = await client.query(document, variables, { requestPolicy: 'network-only' });
+  if (!data) throw error ?? new Error('The server gave no answer.');
+  return data;
+}
+
 // Refused has the message of an error of a payload, for changes that have no form.
 export class Refused extends Error {}
 

@@ -6,9 +6,13 @@ import { useContext, useEffect, useRef } from 'preact/hooks';
 
 import { client } from './api';
 import { LogOutDocument, MeDocument, type MeQuery, type Permission } from './gql/graphql';
+import { Activity } from './screens/activity';
+import { Dashboard } from './screens/dashboard';
 import { Links } from './screens/links';
 import { Login } from './screens/login';
 import { FirstSteps } from './screens/first';
+import { Move } from './screens/move';
+import { Tags } from './screens/tags';
 import * as session from './session';
 import { attempt, Bones, Empty, Menu, Problem, Toasts } from './ui/kit';
 import { Icon, type IconName } from './ui/icon';
@@ -68,6 +72,10 @@ type Screen = { path: string; name: string; icon: IconName; needs?: Permission; 
 
 const SCREENS: Screen[] = [
   { path: 'links', name: 'Links', icon: 'link', component: Links },
+  { path: 'dashboard', name: 'Dashboard', icon: 'chart', needs: 'STATS_READ', component: Dashboard },
+  { path: 'tags', name: 'Tags', icon: 'tag', needs: 'LINKS_READ', component: Tags },
+  { path: 'move', name: 'Move', icon: 'move', needs: 'LINKS_READ', component: Move },
+  { path: 'activity', name: 'Activity', icon: 'clock', needs: 'LINKS_READ', component: Activity },
 ];
 
 function InWorkspace() {

@@ -7,6 +7,7 @@ import './style/frame.css';
 import './style/chart.css';
 import './style/links.css';
 import './style/link.css';
+import './style/boards.css';
 import { client } from './api';
 import { App } from './app';
 

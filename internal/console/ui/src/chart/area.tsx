@@ -7,7 +7,9 @@ import { formatCount } from '../ui/kit';
 
 export type Point = { start: string; clicks: number };
 
-const HEIGHT = 240;
+const HEIGHT = 240, DAY = 86_400;
+
+const dayFormat = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 
 type AreaProps = { points: Point[]; before?: Point[]; format: (start: string) => string };
 
@@ -18,16 +20,22 @@ export function Area({ points, before, format }: AreaProps) {
     const style = getComputedStyle(box.current!);
     const color = (name: string) => style.getPropertyValue(name);
     const axis = { stroke: color('--ink-soft'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false }, font: `12px ${color('--font')}` };
+    const times = points.map(point => Date.parse(point.start) / 1000);
+    const isDaily = times.length < 2 || times[1]! - times[0]! > DAY / 2;
+    const days = isDaily ? {
+      incrs: [1, 2, 7, 14, 28, 56].map(n => n * DAY),
+      values: (_: uPlot, ticks: number[]) => ticks.map(tick => dayFormat.format(tick * 1000)),
+    } : {};
     const counts = before?.slice(0, points.length).map(point => point.clicks) ?? [];
     const plot = new uPlot({
       width: box.current!.clientWidth, height: HEIGHT, legend: { show: false },
       cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
       scales: { y: { range: (_, __, most) => [0, Math.max(most, 1) * 1.05] } },
-      axes: [{ ...axis, grid: { show: false } }, { ...axis, size: 44, values: (_, ticks) => ticks.map(n => Number.isInteger(n) ? formatCount(n) : '') }],
+      axes: [{ ...axis, ...days, grid: { show: false } }, { ...axis, size: 44, values: (_, ticks) => ticks.map(n => Number.isInteger(n) ? formatCount(n) : '') }],
       series: [{}, { stroke: color('--accent'), fill: color('--accent-wash'), width: 1.5, points: { show: points.length === 1 } },
         { stroke: color('--line-strong'), dash: [4, 4], width: 1, points: { show: false } }],
       hooks: { setCursor: [plot => setAt(plot.cursor.idx ?? null)] },
-    }, [points.map(point => Date.parse(point.start) / 1000), points.map(point => point.clicks), points.map((_, i) => counts[i] ?? null)], box.current!);
+    }, [times, points.map(point => point.clicks), points.map((_, i) => counts[i] ?? null)], box.current!);
     const element = box.current!;
     const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT }));
     observer.observe(element);

@@ -12,9 +12,9 @@ export function Bars({ title, slices, choose }: { title: string; slices: Slice[]
       <ul>
         {slices.map(({ value, label, clicks, isOther }) => (
           <li key={`${isOther} ${value}`}>
-            <button type="button" disabled={!choose || isOther || value === ''} onClick={() => choose?.(value)}>
+            <button type="button" disabled={!choose || isOther} onClick={() => choose?.(value)}>
               <span class="bar" style={{ width: isOther ? 0 : `${(clicks / most) * 100}%` }} />
-              <span class="cut grow">{label}</span><span>{formatCount(clicks)}</span>
+              <span class="cut grow"><bdi>{label}</bdi></span><span>{formatCount(clicks)}</span>
             </button>
           </li>
         ))}

@@ -18,10 +18,12 @@ type FormProps = {
   children: ComponentChildren;
   cancel?: () => void;
   disabled?: boolean;
+  // isQuiet is for a form that is not what comes next on its screen.
+  isQuiet?: boolean;
 };
 
 // Form sends once at a time. What was typed stays when the server cannot be reached.
-export function Form({ submit, action, children, cancel, disabled }: FormProps) {
+export function Form({ submit, action, children, cancel, disabled, isQuiet }: FormProps) {
   const [errors, setErrors] = useState<UserError[]>([]);
   const [isSending, setSending] = useState(false);
   const shown = useRef(new Map<string, number>()).current;
@@ -52,7 +54,7 @@ export function Form({ submit, action, children, cancel, disabled }: FormProps) 
         {children}
         <div role="alert">{unclaimed.map(error => <p class="form-error">{error.message}</p>)}</div>
         <footer class="row">
-          <button class="button next" disabled={isSending || disabled}>{action}</button>
+          <button class={isQuiet ? 'button' : 'button next'} disabled={isSending || disabled}>{action}</button>
           {cancel && <button class="button plain" type="button" onClick={cancel}>Cancel</button>}
         </footer>
       </form>

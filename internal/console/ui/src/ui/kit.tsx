@@ -171,6 +171,12 @@ export function Problem({ error, retry }: { error: unknown; retry: () => void })
   return <div class="notice bad" role="alert"><span class="grow">{messageOf(error)}</span><button class="button" onClick={retry}>Try again</button></div>;
 }
 
+// Wait stands for a part that is not there: because it is loaded, or because that failed.
+export function Wait({ part, error, reload }: { part: unknown; error: unknown; reload: (how: { requestPolicy: 'network-only' }) => void }) {
+  if (part) return null;
+  return error ? <Problem error={error} retry={() => reload({ requestPolicy: 'network-only' })} /> : <Bones rows={12} />;
+}
+
 // Missing stands where a part of the answer is not there.
 export function Missing({ what }: { what: string }) {
   return <p class="soft">{what} cannot be shown at the moment.</p>;
