@@ -80,3 +80,20 @@ export function accepted<T extends { errors: UserError[] }>(payload: T): T {
   if (payload.errors[0]) throw new Refused(payload.errors[0].message);
   return payload;
 }
+
+type Root = Record<string, unknown>;
+type Payload<Data> = NonNullable<Data[Exclude<keyof Data, '__typename'>]>;
+
+// send runs the mutation of a form: it calls done with a payload without errors, and returns the errors.
+export async function send<Data extends Root, Variables extends Root>(
+  document: TypedDocumentNode<Data, Variables>, variables: Variables, done: (payload: Payload<Data>) => unknown = () => {},
+): Promise<UserError[]> {
+  const payload = await run(document, variables) as Payload<Data> & { errors: UserError[] };
+  if (payload.errors.length === 0) await done(payload);
+  return payload.errors;
+}
+
+// settle is send outside of a form. It throws the first error, whose message attempt shows.
+export async function settle<Data extends Root, Variables extends Root>(...args: Parameters<typeof send<Data, Variables>>): Promise<void> {
+  accepted({ errors: await send(...args) });
+}

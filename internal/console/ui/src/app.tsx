@@ -6,13 +6,19 @@ import { useContext, useEffect, useRef } from 'preact/hooks';
 
 import { client } from './api';
 import { LogOutDocument, MeDocument, type MeQuery, type Permission } from './gql/graphql';
+import { Account } from './screens/account';
 import { Activity } from './screens/activity';
 import { Dashboard } from './screens/dashboard';
+import { Domains } from './screens/domains';
+import { FirstSteps } from './screens/first';
+import { Keys } from './screens/keys';
 import { Links } from './screens/links';
 import { Login } from './screens/login';
-import { FirstSteps } from './screens/first';
 import { Move } from './screens/move';
+import { People } from './screens/people';
+import { Settings } from './screens/settings';
 import { Tags } from './screens/tags';
+import { Webhooks } from './screens/webhooks';
 import * as session from './session';
 import { attempt, Bones, Empty, Menu, Problem, Toasts } from './ui/kit';
 import { Icon, type IconName } from './ui/icon';
@@ -26,6 +32,12 @@ export const useMe = () => useContext(Me)!;
 
 const Place = createContext<{ user: User; workspace: Workspace } | null>(null);
 
+// ofWorkspaces are what makes a query stale, also one that has found none.
+const ofWorkspaces = { additionalTypenames: ['Workspace'] };
+
+// reloadMe reads again who the user is and what they may do, also in the frame.
+export const reloadMe = () => client.query(MeDocument, {}, { ...ofWorkspaces, requestPolicy: 'network-only' }).toPromise();
+
 // usePlace is where a screen of a workspace is, and who looks at it.
 export function usePlace() {
   const place = useContext(Place)!;
@@ -37,9 +49,6 @@ export function App() {
   return <>{session.isLoggedIn.value ? <Inside /> : <Login />}<Toasts /></>;
 }
 
-// ofWorkspaces are what makes a query stale, also one that has found none.
-const ofWorkspaces = { additionalTypenames: ['Workspace'] };
-
 function Inside() {
   const [{ data, error, stale }, reload] = useQuery({ query: MeDocument, context: ofWorkspaces });
   const retry = () => reload({ requestPolicy: 'network-only' });
@@ -50,6 +59,7 @@ function Inside() {
     <Me.Provider value={{ user: data.me, isStale: stale }}>
       <Router>
         <Route path="/app/new" component={FirstSteps} />
+        <Route path="/app/account" component={Account} />
         <Route path="/app/:slug/*" component={InWorkspace} />
         <Route default component={Start} />
       </Router>
@@ -74,8 +84,13 @@ const SCREENS: Screen[] = [
   { path: 'links', name: 'Links', icon: 'link', component: Links },
   { path: 'dashboard', name: 'Dashboard', icon: 'chart', needs: 'STATS_READ', component: Dashboard },
   { path: 'tags', name: 'Tags', icon: 'tag', needs: 'LINKS_READ', component: Tags },
+  { path: 'domains', name: 'Domains', icon: 'globe', needs: 'DOMAINS_READ', component: Domains },
+  { path: 'people', name: 'People', icon: 'people', needs: 'MEMBERS_READ', component: People },
+  { path: 'keys', name: 'Keys', icon: 'key', needs: 'API_KEYS_WRITE', component: Keys },
+  { path: 'webhooks', name: 'Webhooks', icon: 'hook', needs: 'WEBHOOKS_WRITE', component: Webhooks },
   { path: 'move', name: 'Move', icon: 'move', needs: 'LINKS_READ', component: Move },
   { path: 'activity', name: 'Activity', icon: 'clock', needs: 'LINKS_READ', component: Activity },
+  { path: 'settings', name: 'Settings', icon: 'gear', needs: 'SETTINGS_WRITE', component: Settings },
 ];
 
 function InWorkspace() {
@@ -108,12 +123,12 @@ function InWorkspace() {
           </nav>
         </aside>
         <div class="grow">
-          <div class="head">
+          <header class="head">
             <form class="search grow" role="search" onSubmit={find}>
               <input class="input" ref={search} type="search" placeholder="Search links, or paste a short URL" aria-label="Search links" />
             </form>
             {workspace.permissions.includes('LINKS_CREATE') && <a class="button next end" href={`${base}/links?new`}><Icon name="plus" />New link</a>}
-          </div>
+          </header>
           <Router>
             {shown.map(({ path: to, component }) => <Route path={`/${to}/:rest*`} component={component} key={to} />)}
             <Route default component={Nothing} />
@@ -133,9 +148,10 @@ function WorkspaceMenu({ user, workspace }: { user: User; workspace: Workspace }
     session.end();
   });
   return (
-    <Menu left label="Workspaces and account" items={[
+    <Menu left label={`${workspace.name}: workspaces and account`} items={[
       ...user.workspaces.nodes.map(({ slug, name }) => ({ label: name, act: () => route(`/app/${slug}/links`) })),
       { label: 'New workspace', act: () => route('/app/new') },
+      { label: 'Your account', act: () => route('/app/account') },
       { label: 'Log out', act: logOut },
     ]}>
       <strong class="cut">{workspace.name}</strong><Icon name="down" />

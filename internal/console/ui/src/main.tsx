@@ -8,6 +8,7 @@ import './style/chart.css';
 import './style/links.css';
 import './style/link.css';
 import './style/boards.css';
+import './style/admin.css';
 import { client } from './api';
 import { App } from './app';
 

@@ -4,12 +4,13 @@ import { useQuery } from '@urql/preact';
 
 import { run, type UserError } from '../api';
 import {
-  type AuthMethod, CompleteLoginDocument, FinishSsoDocument, LogInDocument, LoginOptionsDocument, type ProofInput, RegisterDocument,
+  type AuthMethod, CompleteLoginDocument, FinishSsoDocument, LogInDocument, LoginOptionsDocument, RegisterDocument,
   RequestPasswordResetDocument, StartSsoDocument,
 } from '../gql/graphql';
 import * as session from '../session';
-import { Choice, Form, Text, useFields } from '../ui/form';
+import { Form, Text, useFields } from '../ui/form';
 import { attempt, Bones, Problem, say } from '../ui/kit';
+import { useProof } from '../ui/proof';
 
 type Answer = {
   token?: string | null;
@@ -22,13 +23,6 @@ type Mode = 'login' | 'register' | 'reset';
 
 const TRANSACTION = 'linkforge.sso'; // in the session storage, never in a URL: who has it and the code can log in
 const TITLES: Record<Mode, string> = { login: 'Log in', register: 'Create your account', reset: 'Reset your password' };
-
-// PROOFS are the second proofs that a person can type, as they are asked for.
-const PROOFS: Partial<Record<AuthMethod, { label: string; type: string; input: (proof: string) => ProofInput }>> = {
-  PASSWORD: { label: 'Password', type: 'password', input: password => ({ password }) },
-  TOTP: { label: 'Code of your authenticator app', type: 'text', input: code => ({ totp: code.replaceAll(/\s/g, '') }) },
-  RECOVERY_CODE: { label: 'Recovery code', type: 'text', input: code => ({ recoveryCode: code.replaceAll(/\s/g, '') }) },
-};
 
 export function Login() {
   const [challenge, setChallenge] = useState<Challenge | null>(null);
@@ -109,19 +103,9 @@ function ResetForm({ done }: { done: () => void }) {
 }
 
 function Proof({ challenge, enter, back }: Enter & { challenge: Challenge; back: () => void }) {
-  const known = challenge.methods.filter(method => PROOFS[method]);
-  const { values, set } = useFields<{ method: AuthMethod; proof: string }>({ method: known[0] ?? 'TOTP', proof: '' });
-  const proof = PROOFS[values.method]!;
-  const input = () => ({ challenge: challenge.token, proof: proof.input(values.proof) });
-  return (
-    <Gatehouse title="One more step">
-      <Form action="Continue" cancel={back} submit={async () => enter(await run(CompleteLoginDocument, { input: input() }))}>
-        {known.length > 1 && <Choice label="Prove with" path="method" value={values.method} change={set('method')}
-          options={known.map(method => [method, PROOFS[method]!.label] as const)} />}
-        <Text label={proof.label} path="proof" type={proof.type} autocomplete="one-time-code" value={values.proof} change={set('proof')} autofocus />
-      </Form>
-    </Gatehouse>
-  );
+  const { fields, input: proof } = useProof(challenge.methods, true);
+  const submit = async () => enter(await run(CompleteLoginDocument, { input: { challenge: challenge.token, proof: proof ?? {} as never } }));
+  return <Gatehouse title="One more step"><Form action="Continue" cancel={back} submit={submit}>{fields}</Form></Gatehouse>;
 }
 
 async function startSso() {

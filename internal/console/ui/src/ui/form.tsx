@@ -34,7 +34,11 @@ export function Form({ submit, action, children, cancel, disabled, isQuiet }: Fo
   };
   const unclaimed = errors.filter(error => ![...shown].some(([path, n]) => n > 0 && isAt(path)(error)));
 
-  useEffect(() => form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus(), [errors]);
+  useEffect(() => {
+    const wrong = form.current?.querySelector<HTMLElement>('[aria-invalid="true"]');
+    wrong?.closest('details')?.setAttribute('open', '');
+    wrong?.focus();
+  }, [errors]);
 
   async function send(event: Event) {
     event.preventDefault();
@@ -137,11 +141,42 @@ export function Check({ label, path, value, change, hint }: FieldProps & { value
   );
 }
 
+type ChecksProps<T extends string> = FieldProps & Pick<ChoiceProps<T>, 'options'> & { value: readonly T[]; change: (value: T[]) => void };
+
+// Checks selects any number of options.
+export function Checks<T extends string>({ label, path, hint, value, change, options }: ChecksProps<T>) {
+  const errors = useErrors(path);
+  return (
+    <fieldset class="field">
+      <legend class="legend">{label}</legend>
+      {hint && <p class="hint">{hint}</p>}
+      <div class="checks">
+        {options.map(([option, text]) => (
+          <label class="check" key={option}>
+            <input type="checkbox" checked={value.includes(option)}
+              onChange={event => change(event.currentTarget.checked ? [...value, option] : value.filter(one => one !== option))} />
+            <span>{text}</span>
+          </label>
+        ))}
+      </div>
+      {errors.length > 0 && <p class="error">{errors.join(' ')}</p>}
+    </fieldset>
+  );
+}
+
+// wordsOf are the entries of a text that separates them by commas, blanks or lines; undefined: none.
+export function wordsOf(text: string): string[] | undefined {
+  const entries = text.split(/[\s,]+/).filter(Boolean);
+  return entries.length > 0 ? entries : undefined;
+}
+
 // useFields is the state of a form: the values, and a setter of each.
 export function useFields<T extends object>(initial: T) {
   const [values, setValues] = useState(initial);
   const set = <K extends keyof T>(name: K) => (value: T[K]) => setValues(all => ({ ...all, [name]: value }));
-  return { values, set, reset: () => setValues(initial) };
+  // at binds a control to a field; path is that of the input, if it has another name there.
+  const at = <K extends keyof T & string>(name: K, path: string = name) => ({ path, value: values[name], change: set(name) });
+  return { values, set, at, reset: () => setValues(initial) };
 }
 
 // bind connects controls to values by their names. The paths of their errors begin with a prefix.

@@ -49,12 +49,18 @@ export function Toasts() {
 
 // ---- over the page
 
-// Dialog is open as long as it is there.
-export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
+type DialogProps = { title: string; close: () => void; sticky?: boolean; children: ComponentChildren };
+
+// Dialog is open while it is mounted. The focus then returns to the element that had it. With sticky, a click beside it does not close it.
+export function Dialog({ title, close, sticky, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useEffect(() => {
+    const before = document.activeElement as HTMLElement | null;
+    dialog.current?.showModal();
+    return () => before?.focus();
+  }, []);
   return (
-    <dialog ref={dialog} aria-label={title} onClose={close} onClick={event => event.target === dialog.current && close()}>
+    <dialog ref={dialog} aria-label={title} onClose={close} onClick={event => !sticky && event.target === dialog.current && close()}>
       <div class="body">
         <header class="row">
           <h2 class="grow">{title}</h2>
@@ -66,10 +72,21 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
   );
 }
 
+export type Open = (content: (close: () => void) => ComponentChildren) => void;
+
+// useDialog is the one dialog that a screen has open, or null.
+export function useDialog() {
+  const [dialog, setDialog] = useState<ComponentChildren>(null);
+  const close = () => setDialog(null);
+  const open: Open = content => setDialog(content(close));
+  const confirm = (question: Omit<ConfirmProps, 'close'>) => open(close => <Confirm {...question} close={close} />);
+  return { dialog, open, confirm };
+}
+
+type ConfirmProps = { title: string; text: string; action: string; confirm: () => Promise<unknown>; close: () => void };
+
 // Confirm asks before what cannot be undone.
-export function Confirm({ title, text, action, confirm, close }: {
-  title: string; text: string; action: string; confirm: () => Promise<unknown>; close: () => void;
-}) {
+export function Confirm({ title, text, action, confirm, close }: ConfirmProps) {
   return (
     <Dialog title={title} close={close}>
       <p>{text}</p>
@@ -87,6 +104,7 @@ export type MenuItem = { label: string; act: () => void; danger?: boolean } | fa
 export function Menu({ label, items, children, left }: { label: string; items: MenuItem[]; children: ComponentChildren; left?: boolean }) {
   const details = useRef<HTMLDetailsElement>(null);
   const close = () => details.current?.removeAttribute('open');
+  const choose = (act: () => void) => (close(), details.current?.querySelector('summary')?.focus(), act());
   const shown = items.filter(item => !!item);
   if (shown.length === 0) return null;
   return (
@@ -95,7 +113,7 @@ export function Menu({ label, items, children, left }: { label: string; items: M
       <summary class="button plain icon" aria-label={label}>{children}</summary>
       <div role="menu">
         {shown.map(({ label, act, danger }) => (
-          <button role="menuitem" class={danger ? 'danger' : ''} key={label} onClick={() => (close(), act())}>{label}</button>
+          <button role="menuitem" class={danger ? 'danger' : ''} key={label} onClick={() => choose(act)}>{label}</button>
         ))}
       </div>
     </details>
@@ -104,7 +122,7 @@ export function Menu({ label, items, children, left }: { label: string; items: M
 
 // ---- what is shown
 
-export function Copy({ text, children }: { text: string; children?: ComponentChildren }) {
+export function Copy({ text, name = `Copy ${text}`, children }: { text: string; name?: string; children?: ComponentChildren }) {
   const [isCopied, setCopied] = useState(false);
   async function copy() {
     await navigator.clipboard.writeText(text);
@@ -112,7 +130,7 @@ export function Copy({ text, children }: { text: string; children?: ComponentChi
     setTimeout(() => setCopied(false), 1500);
   }
   return (
-    <button type="button" class="button plain icon" onClick={event => (event.stopPropagation(), copy())} title="Copy" aria-label={`Copy ${text}`}>
+    <button type="button" class="button plain icon" onClick={event => (event.stopPropagation(), copy())} title="Copy" aria-label={name}>
       {children}<Icon name={isCopied ? 'check' : 'copy'} />
     </button>
   );
