@@ -18,7 +18,7 @@ RACE = $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memor
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore playground test-playground test-pages test-web test-federation audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore console console-check playground test-playground test-pages test-web test-federation audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -128,6 +128,12 @@ drill-upgrade: ## upgrade a database of an early version on both backends: ARGS,
 
 drill-restore: ## back up both backends under load, restore them elsewhere, and hold them against what was there: ARGS
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./restore $(ARGS)
+
+console: ## rebuild the console, the front end at /app (needs Node.js)
+	cd internal/console/ui && npm ci --prefer-offline --no-audit --no-fund --loglevel=error && npm run --silent build
+
+console-check: ## fail when the built console is not what its sources give (needs Node.js)
+	scripts/console-check
 
 playground: ## rebuild the playground page (needs Node.js)
 	cd graph/playground/ui && npm ci && node build.mjs

@@ -79,7 +79,7 @@ func TestStart_PrintsBanner(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
 		said := content(t, s.out)
-		want := []string{"/playground\n", s.public + "/graphql\n", s.public + "/{code}\n", s.address, "ready"}
+		want := []string{"/app\n", "/playground\n", s.public + "/graphql\n", s.public + "/{code}\n", s.address, "ready"}
 		if b.nodes == 1 {
 			folder := strings.TrimPrefix(b.env[0], "LINKFORGE_DATA_DIR=")
 			want = append(want, "SQLite, "+filepath.Join(folder, "linkforge.db"), " "+folder+"\n", "in-process")

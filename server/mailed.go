@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/linkforge/linkforge/internal/console"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/web"
 	"github.com/linkforge/linkforge/internal/tenant/account"
@@ -92,16 +93,16 @@ func (p mailedPage) take(w http.ResponseWriter, r *http.Request) {
 	visitorpage.WriteTokenForm(w, r, e.Kind.Status(), f)
 }
 
-// frontEnd returns where users go on: the first front end of LINKFORGE_ORIGINS, or else the
-// playground. It is empty if there is neither.
+// frontEnd returns where users go on: the first front end of LINKFORGE_ORIGINS, or else the console.
+// It is empty if there is neither.
 func (a *app) frontEnd() string {
 	for _, origin := range a.config.Origins {
 		if strings.HasPrefix(origin, "http") {
 			return origin
 		}
 	}
-	if a.config.Playground {
-		return a.config.PublicURL + "/playground"
+	if a.config.Console {
+		return a.config.PublicURL + console.Path
 	}
 	return ""
 }

@@ -24,7 +24,7 @@ func TestMailedPages_EndWhereOneCanGoOn(t *testing.T) {
 			}
 			a := must.Value(s.request(http.MethodPost, page, form.Encode(), "Accept", "text/html",
 				"Content-Type", formType, "Origin", s.public))(t)
-			hasNext := strings.Contains(a.body, `href="`+s.public+`/playground"`)
+			hasNext := strings.Contains(a.body, `href="`+s.public+`/app"`)
 			if a.status != status || !strings.Contains(a.body, text) || hasNext != (status == http.StatusOK) {
 				t.Errorf("%d, want %d and %q:\n%s", a.status, status, text, a.body)
 			}

@@ -34,8 +34,8 @@ func (a *app) routes() http.Handler {
 	}
 
 	if a.config.Console {
-		mux.Handle("GET "+console.Path, console.Handler())
-		mux.Handle("GET "+console.Path+"/", console.Handler())
+		mux.Handle("GET /app", console.Handler())
+		mux.Handle("GET /app/", console.Handler())
 	}
 
 	mux.Handle("GET /export/audit/{workspace}", requireUTF8(a.exportAudit))

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/cli"
+	"github.com/linkforge/linkforge/internal/console"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/poll"
 	"github.com/linkforge/linkforge/internal/platform/redisx"
@@ -206,6 +207,9 @@ func announce(ctx context.Context, out io.Writer, log *slog.Logger, c config.Con
 	places := [][2]string{{"version", cli.Version()}, {"environment", "production"}}
 	if c.Development {
 		places[1][1] = "development"
+	}
+	if c.Console {
+		places = append(places, [2]string{"console", c.PublicURL + console.Path})
 	}
 	if c.Playground {
 		places = append(places, [2]string{"playground", c.PublicURL + "/playground"})

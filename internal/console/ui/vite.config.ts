@@ -1,11 +1,28 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 
 import preact from '@preact/preset-vite';
 import { defineConfig, type Plugin } from 'vite';
 
-const OUT = '../dist';
+const OUT = process.env.CONSOLE_OUT ?? '../dist';
+
+// notice writes the licences of the packages that are in the build, beside it.
+const notice: Plugin = {
+  name: 'notice',
+  async generateBundle(_, bundle) {
+    const modules = Object.values(bundle).flatMap(chunk => chunk.type === 'chunk' ? Object.keys(chunk.modules) : []);
+    const folders = new Set(modules.map(id => /^\0?(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)/.exec(id)?.[1]).filter(folder => folder !== undefined));
+    const texts = [];
+    for (const folder of [...folders].sort()) {
+      const { name, version, license } = createRequire(import.meta.url)(`${folder}/package.json`);
+      const file = (await readdir(folder)).find(entry => /^licen[cs]e/i.test(entry));
+      texts.push(`${name} ${version} (${license})\n\n${file ? (await readFile(path.join(folder, file), 'utf8')).trim() : ''}\n`);
+    }
+    this.emitFile({ type: 'asset', fileName: 'NOTICE', source: texts.join(`\n${'-'.repeat(80)}\n\n`) });
+  },
+};
 
 // compressed leaves the files of a build as gzip alone, as the server has them in it.
 const compressed: Plugin = {
@@ -23,7 +40,7 @@ const compressed: Plugin = {
 // The names of files have the hashes of their contents: browsers keep them forever.
 export default defineConfig({
   base: '/app/',
-  plugins: [preact(), compressed],
+  plugins: [preact(), notice, compressed],
   build: { outDir: OUT, emptyOutDir: true, target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false } },
   server: { proxy: { '/graphql': 'http://localhost:8080' } },
 });

@@ -24,7 +24,7 @@ import { attempt, Bones, Empty, Menu, Problem, Toasts } from './ui/kit';
 import { Icon, type IconName } from './ui/icon';
 
 export type User = NonNullable<MeQuery['me']>;
-export type Workspace = User['workspaces']['nodes'][number];
+export type Workspace = NonNullable<User['workspaces']>['nodes'][number];
 
 const Me = createContext<{ user: User; isStale: boolean } | null>(null);
 
@@ -73,7 +73,7 @@ const LAST = 'linkforge.workspace';
 function Start() {
   const { user } = useMe();
   const { route } = useLocation();
-  const known = user.workspaces.nodes, last = known.find(one => one.slug === localStorage.getItem(LAST)) ?? known[0];
+  const known = user.workspaces?.nodes ?? [], last = known.find(one => one.slug === localStorage.getItem(LAST)) ?? known[0];
   useEffect(() => route(last ? `/app/${last.slug}/links` : '/app/new', true), []);
   return null;
 }
@@ -97,7 +97,7 @@ function InWorkspace() {
   const { user, isStale } = useMe();
   const { params } = useRoute();
   const { path, route } = useLocation();
-  const workspace = user.workspaces.nodes.find(one => one.slug === params['slug']);
+  const workspace = user.workspaces?.nodes.find(one => one.slug === params['slug']);
   const search = useRef<HTMLInputElement>(null);
   const base = `/app/${workspace?.slug}`;
   useEffect(() => { if (workspace) localStorage.setItem(LAST, workspace.slug); }, [workspace?.slug]);
@@ -149,7 +149,7 @@ function WorkspaceMenu({ user, workspace }: { user: User; workspace: Workspace }
   });
   return (
     <Menu left label={`${workspace.name}: workspaces and account`} items={[
-      ...user.workspaces.nodes.map(({ slug, name }) => ({ label: name, act: () => route(`/app/${slug}/links`) })),
+      ...(user.workspaces?.nodes ?? []).map(({ slug, name }) => ({ label: name, act: () => route(`/app/${slug}/links`) })),
       { label: 'New workspace', act: () => route('/app/new') },
       { label: 'Your account', act: () => route('/app/account') },
       { label: 'Log out', act: logOut },

@@ -78,7 +78,7 @@ function Profile({ user, refresh }: Of) {
           {user.pendingEmail && <button class="button plain" onClick={cancel}>Cancel</button>}
         </p>
       )}
-      {user.ssoIdentities.map(one => <small key={one.issuer}>Single sign-on at {one.issuer}, used <Time at={one.lastUsedAt} /></small>)}
+      {user.ssoIdentities?.map(one => <small key={one.issuer}>Single sign-on at {one.issuer}, used <Time at={one.lastUsedAt} /></small>)}
     </Section>
   );
 }
@@ -193,7 +193,7 @@ function Sessions({ user: { sessions }, act }: { user: User; act: ReturnType<typ
           </Line>
         )}
       </Rows>
-      {sessions.nodes.length > 1 && <p><button class="button" onClick={endOthers}>End all others</button></p>}
+      {sessions && sessions.nodes.length > 1 && <p><button class="button" onClick={endOthers}>End all others</button></p>}
     </Section>
   );
 }

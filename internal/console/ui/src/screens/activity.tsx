@@ -36,7 +36,7 @@ export function Activity() {
     ? (await ask(AuditLogDocument, { ...ofAudit, after })).workspace?.auditLog
     : (await ask(EventsDocument, { ...ofEvents, after })).workspace?.events);
   const actors = new Map([
-    ...(shown?.members?.nodes ?? []).map(({ user }) => [user.id, user.name] as const),
+    ...(shown?.members?.nodes ?? []).flatMap(({ user }) => user ? [[user.id, user.name] as const] : []),
     ...(shown?.apiKeys?.nodes ?? []).map(({ id, name }) => [id, `Key “${name}”`] as const),
   ]);
   const link = rows.find(row => row.subjectId === about)?.link;

@@ -54,21 +54,21 @@ export function Dashboard() {
       {stats && (
         <div class={fetching ? 'stack stale' : 'stack'}>
           <dl class="figures">
-            <Figure name="Clicks" now={stats.clicks} before={stats.previous.clicks} days={days} />
-            <Figure name="Visitors" now={stats.visitors} before={stats.previous.visitors} days={days} />
-            <Figure name="Clicks of bots" now={stats.bots} before={stats.previous.bots} days={days} />
+            <Figure name="Clicks" now={stats.clicks} before={stats.previous?.clicks} days={days} />
+            <Figure name="Visitors" now={stats.visitors} before={stats.previous?.visitors} days={days} />
+            <Figure name="Clicks of bots" now={stats.bots} before={stats.previous?.bots} days={days} />
           </dl>
-          {stats.clicks + stats.previous.clicks === 0
-            ? <Empty {...empty} />
-            : <Area points={stats.series} before={stats.previous.series} format={format} />}
+          {stats.series && (stats.clicks || stats.previous?.clicks
+            ? <Area points={stats.series} before={stats.previous?.series ?? undefined} format={format} />
+            : <Empty {...empty} />)}
           {stats.clicks > 0 && (
             <div class="boards">
-              <Bars title="Links" choose={id => route(`${base}/links/${id}`)} slices={stats.links.map(({ link, ...slice }) => ({
+              <Bars title="Links" choose={id => route(`${base}/links/${id}`)} slices={(stats.links ?? []).map(({ link, ...slice }) => ({
                 ...slice, label: slice.isOther ? 'All others' : link ? link.title || shortText(link.shortUrl) : 'A deleted link',
               }))} />
               {BREAKDOWNS.map(of => {
                 const { title, field } = DIMENSIONS[of];
-                return <Bars key={of} title={title} slices={slicesOf(of, stats[of])} choose={value => change({ [field]: value })} />;
+                return <Bars key={of} title={title} slices={slicesOf(of, stats[of] ?? [])} choose={value => change({ [field]: value })} />;
               })}
             </div>
           )}
@@ -81,8 +81,8 @@ export function Dashboard() {
 
 const percents = new Intl.NumberFormat(undefined, { style: 'percent', signDisplay: 'exceptZero', maximumFractionDigits: 0 });
 
-function Figure({ name, now, before, days }: { name: string; now: number; before: number; days: number }) {
-  const difference = before > 0 && (
+function Figure({ name, now, before, days }: { name: string; now: number; before?: number; days: number }) {
+  const difference = !!before && (
     <small title={`${formatCount(before)} in the ${days} days before`}>{percents.format(now / before - 1)}</small>
   );
   return <div><dt>{name}</dt><dd><Count n={now} /> {difference}</dd></div>;

@@ -37,7 +37,7 @@ function NameWorkspace({ user, done }: { user: User; done: (workspace: { id: str
         <Text label="Name of the workspace" path="name" value={values.name} change={set('name')} autofocus />
         <Text label="Part of its short URLs" path="slug" value={slug} change={set('slug')} hint={`${location.host}/${slug || 'team'}/…`} />
       </Form>
-      {user.restorable.nodes.map(({ id, name }) => (
+      {user.restorable?.nodes.map(({ id, name }) => (
         <p class="notice" key={id}><span class="grow">{name} is deleted.</span><button class="button" onClick={() => restore(id)}>Restore</button></p>
       ))}
     </Gatehouse>
@@ -68,7 +68,7 @@ function Done({ link, slug }: { link: Made; slug: string }) {
   return (
     <Gatehouse title="It works already">
       <p class="row"><strong class="cut grow">{shortText(link.shortUrl)}</strong><Copy text={link.shortUrl} /></p>
-      <img class="qr" src={link.qrCode.svgUrl} alt={`QR code of ${link.shortUrl}`} width="160" height="160" />
+      {link.qrCode && <img class="qr" src={link.qrCode.svgUrl} alt={`QR code of ${link.shortUrl}`} width="160" height="160" />}
       <details><summary>The same by the API</summary><pre class="call mono">{call}</pre></details>
       <button class="button next" onClick={() => route(`/app/${slug}/links`)}>Go to your links</button>
     </Gatehouse>

@@ -92,7 +92,7 @@ export function Clicks({ link, query, change, refresh }: ClicksProps) {
             <Figure name="By bots" n={stats.bots} before={stats.previous?.bots} />
           </dl>
           {stats.series && (stats.clicks || stats.previous?.clicks
-            ? <Area points={stats.series} before={stats.previous?.series} format={start => format.format(Date.parse(start))} />
+            ? <Area points={stats.series} before={stats.previous?.series ?? undefined} format={start => format.format(Date.parse(start))} />
             : <p class="quiet">No clicks yet in this period.</p>)}
           <div class="cells bars-of-all">
             {ALL.map(name => {

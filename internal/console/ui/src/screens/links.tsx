@@ -161,14 +161,14 @@ function Row({ link, isSelected, isOpen, select, href }: RowProps) {
         <span class="cut soft" title={link.originalUrl}>{middleCut(link.originalUrl)}</span>
       </span>
       <span class="marks row">
-        {link.tags.slice(0, 3).map(tag => <Badge key={tag}>{tag}</Badge>)}
-        {link.tags.length > 3 && <small>+{link.tags.length - 3}</small>}
+        {link.tags?.slice(0, 3).map(tag => <Badge key={tag}>{tag}</Badge>)}
+        {link.tags && link.tags.length > 3 && <small>+{link.tags.length - 3}</small>}
         {gate && <span title="Asks visitors first"><Icon name="lock" /></span>}
         {rules.some(rule => rule.enabled) && <span title="Has rules"><Icon name="branch" /></span>}
-        {link.scheduledChanges.length > 0 && <span title="A change is planned"><Icon name="clock" /></span>}
+        {!!link.scheduledChanges?.length && <span title="A change is planned"><Icon name="clock" /></span>}
         <State link={link} />
       </span>
-      {link.stats ? <Sparkline counts={link.stats.series.map(point => point.clicks)} /> : <span class="sparkline" />}
+      {link.stats?.counts ? <Sparkline counts={link.stats.counts} /> : <span class="sparkline" />}
       <span class="number"><Count n={link.clickCount} /></span>
       <small class="when"><Time at={link.createdAt} /></small>
     </li>

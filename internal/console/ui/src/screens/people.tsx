@@ -9,14 +9,17 @@ import {
 } from '../gql/graphql';
 import { FormDialog, Once } from '../ui/dialogs';
 import { Choice, Text, useFields } from '../ui/form';
-import { Badge, Menu, Time } from '../ui/kit';
+import { Badge, Menu, Missing, Time } from '../ui/kit';
 import { Icon } from '../ui/icon';
 import { type Adding, Line, Page, Rows, useScreen } from '../ui/page';
 
 const ROLES: readonly (readonly [Role, string])[] = [['OWNER', 'Owner'], ['ADMIN', 'Admin'], ['EDITOR', 'Editor'], ['VIEWER', 'Viewer']];
 const nameOf = (role: Role) => ROLES.find(([one]) => one === role)![1];
 
-type Member = NonNullable<NonNullable<PeopleQuery['workspace']>['members']>['nodes'][number];
+type AnyMember = NonNullable<NonNullable<PeopleQuery['workspace']>['members']>['nodes'][number];
+type Member = AnyMember & { user: NonNullable<AnyMember['user']> };
+
+const isKnown = (member: AnyMember): member is Member => member.user !== null;
 
 export function People() {
   const { user: me, workspace, may, base } = usePlace();
@@ -54,6 +57,7 @@ export function People() {
           </p>
           <Rows label="Members" of={shown?.members} screen={screen}>
             {member => {
+              if (!isKnown(member)) return <Missing what="This member" />;
               const { user: { id, name, email, emailVerified }, role } = member;
               const mayChange = canWrite && (mayOwn || role !== 'OWNER'), isMe = id === me.id;
               return (

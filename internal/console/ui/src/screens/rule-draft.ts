@@ -84,9 +84,9 @@ function conditionOf({ query, during, weekly, bot, device, ...lists }: Condition
 export function inputOf({ rules, query, utm, card, gate, pendingUrl, endedUrl, forwardPath, bots, qrSources }: Draft) {
   return {
     rules: rules.map(({ ruleId, name, enabled, stickiness, when, unless, targets }) => ({
-      id: ruleId, name: name || null, enabled, stickiness, when: when.map(toCondition), unless: unless.map(toCondition),
+      ruleId, name: name || null, enabled, stickiness, when: when.map(toCondition), unless: unless.map(toCondition),
       targets: targets.map(target => ({
-        id: target.targetId, name: target.name || null, url: withScheme(target.url) || null,
+        targetId: target.targetId, name: target.name || null, url: withScheme(target.url) || null,
         share: target.share ? Number(target.share) : 1, maxClicks: target.maxClicks ? Number(target.maxClicks) : null,
       })),
     })),

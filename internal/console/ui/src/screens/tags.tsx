@@ -128,7 +128,7 @@ function FolderList({ shown, reload }: ListProps) {
       {rows.length === 0 && <Empty title="No folders yet" text="A link is in one folder at most. API keys can be restricted to folders." />}
       <ul class="items">
         {rows.map(folder => (
-          <Item key={folder.id} href={`${base}/links?folder=${folder.id}`} name={folder.name} count={folder.linkCount} actions={[
+          <Item key={folder.id} href={`${base}/links?folder=${folder.id}`} name={folder.name} count={folder.linkCount ?? undefined} actions={[
             { label: 'Rename', act: () => setEdited(folder) },
             { label: 'Delete', danger: true, act: () => setRemoved(folder) },
           ]}><small>created <Time at={folder.createdAt} /></small></Item>

@@ -68,7 +68,7 @@ const typesOf = ({ types, tags }: Webhook) =>
 function Status({ webhook: { status, failingSince, waiting } }: { webhook: Webhook }) {
   return (
     <>
-      {waiting > 0 && <small>{formatCount(waiting)} waiting</small>}
+      {!!waiting && <small>{formatCount(waiting)} waiting</small>}
       {status === 'DISABLED' ? <Badge kind="bad">disabled</Badge> : status === 'PAUSED' ? <Badge>paused</Badge>
         : failingSince ? <Badge kind="warn">failing since <Time at={failingSince} /></Badge> : <Badge kind="good">active</Badge>}
     </>
@@ -76,7 +76,7 @@ function Status({ webhook: { status, failingSince, waiting } }: { webhook: Webho
 }
 
 type Loaded = Extract<NonNullable<DeliveriesQuery['node']>, { deliveries: unknown }>;
-type Delivery = Loaded['deliveries']['nodes'][number];
+type Delivery = NonNullable<Loaded['deliveries']>['nodes'][number];
 
 function OneWebhook({ id }: { id: string }) {
   const { base } = usePlace();
@@ -143,11 +143,11 @@ function DeliveryRow({ delivery, redeliver }: { delivery: Delivery; redeliver: (
         <span class="grow cut">
           {clickCount ? `${formatCount(clickCount)} clicks` : sentenceOf(type)} <small>{event?.link?.shortUrl}</small>
         </span>
-        {attempts.length > 1 && <small class="wide">{attempts.length} attempts</small>}
+        {attempts && attempts.length > 1 && <small class="wide">{attempts.length} attempts</small>}
         <small><Time at={createdAt} /></small><Badge kind={kind}>{state.toLowerCase()}</Badge>
       </summary>
       <dl class="facts">
-        {attempts.map(attempt => <><dt><Time at={attempt.at} /></dt><dd>{resultOf(attempt)}</dd></>)}
+        {attempts?.map(attempt => <><dt><Time at={attempt.at} /></dt><dd>{resultOf(attempt)}</dd></>)}
         {nextAttemptAt && <><dt><Time at={nextAttemptAt} /></dt><dd>next attempt</dd></>}
         {event?.changes.map(({ field, before, after }) => <><dt>{field}</dt><dd class="mono">{before ?? '…'} → {after ?? '…'}</dd></>)}
         <dt>webhook-id</dt><dd class="mono">{webhookMessageId}</dd>

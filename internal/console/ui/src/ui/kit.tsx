@@ -157,8 +157,9 @@ const shortCounts = new Intl.NumberFormat(undefined, { notation: 'compact', maxi
 
 export const formatCount = (n: number) => counts.format(n);
 
-// Count is a number, short where it is long.
-export function Count({ n }: { n: number }) {
+// Count is a number, short where it is long; a dash where it could not be read.
+export function Count({ n }: { n: number | null }) {
+  if (n === null) return <span title="not available">–</span>;
   return <span title={counts.format(n)}>{n < 10_000 ? counts.format(n) : shortCounts.format(n)}</span>;
 }
 
