@@ -88,7 +88,8 @@ func TestLoad_Defaults(t *testing.T) {
 		MaxWorkspaces: 50, SlugChanges: 10,
 		RequestRate: 60_000, CostRate: 6_000_000, LinkRate: 60, UnknownCodes: 300, Bounds: usualBounds,
 		Hosts:       []string{"localhost"},
-		Development: true, Console: true, Playground: true, Introspection: true, LogText: true, LogLevel: slog.LevelInfo,
+		Development: true, Console: true, Playground: true, Introspection: true, LogText: true,
+		LogLevel: slog.LevelInfo,
 	}
 	for name, read := range map[string]func() (Config, error){
 		"an empty environment":  func() (Config, error) { return Parse(nil, checks) },
@@ -266,7 +267,8 @@ func TestLoad_SetsValues(t *testing.T) {
 		Origins: []string{"https://xn--bcher-kva.example", "http://localhost:5173", "*"},
 		SMTPURL: "smtp://h", MailFrom: "x@y.z",
 		RootURL: "https://sho.rt.example/", NotFoundURL: "https://x.example/{code}",
-		Development: true, Console: true, Playground: true, Introspection: true, LogText: true, LogLevel: slog.LevelDebug,
+		Development: true, Console: true, Playground: true, Introspection: true, LogText: true,
+		LogLevel: slog.LevelDebug,
 	}
 	wanttest.Equal(t, want, must.Value(Parse(f, checks))(t), "result")
 }
