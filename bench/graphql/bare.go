@@ -136,7 +136,7 @@ func (l bareLink) Status(context.Context, *link.Link) (routing.Status, error) {
 func (l bareLink) CreatedBy(context.Context, *link.Link) (*account.Account, error) {
 	return l.c.me, nil
 }
-func (l bareLink) ClickCount(context.Context, *link.Link) (int64, error) { return 0, nil }
+func (l bareLink) ClickCount(context.Context, *link.Link) (*int64, error) { return new(int64), nil }
 
 // leastTable has the columns and the indexes of links, but no foreign keys, no policies and no
 // triggers.
