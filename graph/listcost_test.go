@@ -2,9 +2,7 @@ package graph
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,28 +12,6 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/apikey"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
-
-// spent runs a query and returns the points that the caller has paid for it.
-func (b *bundle) spent(t *testing.T, token, query string, variables map[string]any) (int, reply) {
-	t.Helper()
-	var arguments []any
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		arguments = append(arguments, name, variables[name])
-	}
-	const probe = 2 // points
-	remaining := func() int {
-		var got struct{ RateLimit struct{ Remaining int } }
-		b.ask(t, token, `{ rateLimit { remaining } }`).Into(t, &got)
-		return got.RateLimit.Remaining
-	}
-	for {
-		before := remaining()
-		r := b.ask(t, token, query, arguments...)
-		if after := remaining(); after < before { // else a new minute has begun
-			return before - after - probe, r
-		}
-	}
-}
 
 // TestCost_ChargesLongerLists: lists cost their usual size, and further items when they are returned.
 func TestCost_ChargesLongerLists(t *testing.T) {
@@ -56,7 +32,7 @@ func TestCost_ChargesLongerLists(t *testing.T) {
 	withKeys("narrow", 1, 5)
 	const page, usual = `query ($w: ID!) { workspace(by: {id: $w}) { apiKeys(first: 2) { nodes { name `, 1 + 1 + 2*(1+1)
 	w := map[string]any{"w": ada.workspace.ID()}
-	got, r := b.spent(t, ada.token, page+`folders { id name } } } } }`, w)
+	got, r := b.askBill(t, ada.token, page+`folders { id name } } } } }`, w)
 	if got != usual+2*(1+3*2) || len(r.Errors) > 0 {
 		t.Errorf("a short list does not pay for a long one: %d points: %s", got, r.Text)
 	}
@@ -86,7 +62,7 @@ func TestCost_ChargesLongerLists(t *testing.T) {
 		{"lists in lists", `query ($id: ID!) { link(by: {id: $id}) { routing { rules { name targets { name url }
 			} } } }`, map[string]any{"id": link.ID}, 4 + (1 + 3*(1+1+3*6) - 9) + 7*(1+1+3*6)},
 	} {
-		if got, r := b.spent(t, ada.token, c.query, c.variables); got != c.want || len(r.Errors) > 0 {
+		if got, r := b.askBill(t, ada.token, c.query, c.variables); got != c.want || len(r.Errors) > 0 {
 			t.Errorf("%s: %d points, want %d: %s", c.name, got, c.want, r.Text)
 		}
 	}

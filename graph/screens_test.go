@@ -65,7 +65,7 @@ func TestScreens_CostLittle(t *testing.T) {
 			variables := w.screenVariables(t, name, text)
 			var owner any
 			for _, role := range screenRoles {
-				points, r := w.spent(t, roles[role], text, variables)
+				points, r := w.askBill(t, roles[role], text, variables)
 				costs = append(costs, screenCost{name, role, points, len(r.Text)})
 				if points >= maxScreenCost {
 					t.Errorf("%s of %s costs %d points", name, role, points)
