@@ -34,8 +34,9 @@ func (a *app) routes() http.Handler {
 	}
 
 	if a.config.Console {
-		mux.Handle("GET /app", console.Handler())
-		mux.Handle("GET /app/", console.Handler())
+		people := console.Handler()
+		mux.Handle("GET /app", people)
+		mux.Handle("GET /app/", people)
 	}
 
 	mux.Handle("GET /export/audit/{workspace}", requireUTF8(a.exportAudit))

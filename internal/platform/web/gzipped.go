@@ -16,16 +16,21 @@ import (
 // Gzipped answers GET and HEAD with a file of the program that is stored compressed, as most clients
 // take it. The caller sets the headers that depend on what the file is for.
 type Gzipped struct {
-	contentType, version string
-	gzipped              []byte
-	inflate              func() []byte
+	contentType string
+	gzipped     []byte
+	// version and inflate work at the first request: most processes serve few of their files.
+	version func() string
+	inflate func() []byte
 }
 
 // NewGzipped returns the handler of a file. Plain panics if the file is no gzip: that is a broken
 // build, which no test would have passed.
 func NewGzipped(contentType string, gzipped []byte) *Gzipped {
-	sum := sha256.Sum256(gzipped)
-	return &Gzipped{contentType: contentType, version: hex.EncodeToString(sum[:16]), gzipped: gzipped,
+	return &Gzipped{contentType: contentType, gzipped: gzipped,
+		version: sync.OnceValue(func() string {
+			sum := sha256.Sum256(gzipped)
+			return hex.EncodeToString(sum[:16])
+		}),
 		inflate: sync.OnceValue(func() []byte { return inflate(gzipped) })}
 }
 
@@ -46,12 +51,12 @@ func (f *Gzipped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := f.gzipped
 	if AcceptsGzip(r.Header.Values("Accept-Encoding")) {
 		head.Set("Content-Encoding", "gzip")
-		head.Set("ETag", `"`+f.version+`-gzip"`)
+		head.Set("ETag", `"`+f.version()+`-gzip"`)
 		// ServeContent leaves the length out of encoded answers.
 		head.Set("Content-Length", strconv.Itoa(len(body)))
 	} else {
 		body = f.Plain()
-		head.Set("ETag", `"`+f.version+`"`)
+		head.Set("ETag", `"`+f.version()+`"`)
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
