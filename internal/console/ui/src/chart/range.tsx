@@ -1,6 +1,6 @@
 // The range of time of a dashboard, in whole days of the viewer's zone, as the address has it.
 import type { Interval, TimeRange } from '../gql/graphql';
-import { DateField, dateOf, instantOf, Segments, type useAddress } from '../ui/list';
+import { DateField, dateOf, dayStart, Segments, type useAddress } from '../ui/list';
 
 const DEFAULT_DAYS = 30, MAX_DAYS_OF_HOURS = 2, MAX_DAYS_OF_DAYS = 180;
 
@@ -10,8 +10,8 @@ export type Chosen = { range: TimeRange; interval: Interval; days: number };
 
 export function rangeOf({ days: length, from: first, to: last }: Record<string, string>): Chosen {
   const today = dateOf(new Date());
-  const to = instantOf(first && last || today, 1);
-  const from = first ? instantOf(first, 0) : instantOf(today, 1 - (Number(length) || DEFAULT_DAYS));
+  const to = dayStart(first && last || today, 1);
+  const from = first ? dayStart(first, 0) : dayStart(today, 1 - (Number(length) || DEFAULT_DAYS));
   const days = Math.round((Date.parse(to) - Date.parse(from)) / 86_400_000);
   return { range: { from, to }, days, interval: days <= MAX_DAYS_OF_HOURS ? 'HOUR' : days <= MAX_DAYS_OF_DAYS ? 'DAY' : 'WEEK' };
 }

@@ -5,7 +5,7 @@ import { ask } from '../api';
 import { usePlace } from '../app';
 import { AuditLogDocument, EventsDocument, type EventType, type HappeningFragment } from '../gql/graphql';
 import { Empty, Time, Wait } from '../ui/kit';
-import { Chip, DateField, instantOf, Pick, useAddress, usePages, words } from '../ui/list';
+import { Chip, DateField, dayStart, Pick, useAddress, usePages, words } from '../ui/list';
 import { shortText } from './first';
 
 // The types of the event log, and those that only the audit log has.
@@ -26,7 +26,7 @@ export function Activity() {
   const { query, change } = useAddress();
   const { type, actor, about, from, to } = query;
   const by = { id: workspace.id }, types = type ? [type as EventType] : undefined, isAudit = may('AUDIT_READ');
-  const ofAudit = { by, filter: { types, actorId: actor, subjectId: about, from: from && instantOf(from, 0), to: to && instantOf(to, 1) } };
+  const ofAudit = { by, filter: { types, actorId: actor, subjectId: about, from: from && dayStart(from, 0), to: to && dayStart(to, 1) } };
   const ofEvents = { by, types, linkId: about };
   const [audit, reloadAudit] = useQuery({ query: AuditLogDocument, variables: ofAudit, pause: !isAudit });
   const [events, reloadEvents] = useQuery({ query: EventsDocument, variables: ofEvents, pause: isAudit });

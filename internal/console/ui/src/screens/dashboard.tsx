@@ -5,7 +5,8 @@ import { useMemo } from 'preact/hooks';
 import { usePlace } from '../app';
 import { Area } from '../chart/area';
 import { Bars } from '../chart/bars';
-import { type Breakdown, clickFilterOf, DIMENSIONS, labelOf, slicesOf } from '../chart/dimensions';
+import { BOTS, clickFilterOf, DIMENSIONS, labelOf, slicesOf } from '../chart/dimensions';
+import { Figure } from '../chart/figure';
 import { formatOf, RangeChoice, rangeOf, timezone } from '../chart/range';
 import { DashboardDocument, type DashboardQuery } from '../gql/graphql';
 import { Count, Empty, formatCount, Missing, Time, Wait } from '../ui/kit';
@@ -14,8 +15,7 @@ import { shortText } from './first';
 
 type Shown = NonNullable<DashboardQuery['workspace']>;
 
-const BREAKDOWNS = Object.keys(DIMENSIONS) as Breakdown[];
-const BOTS = [['no', 'Without bots'], ['yes', 'Bots only']] as const;
+const BREAKDOWNS = ['referrer', 'country', 'device', 'browser', 'os', 'utmCampaign'] as const;
 
 export function Dashboard() {
   const { workspace, base } = usePlace();
@@ -26,8 +26,8 @@ export function Dashboard() {
     by: { id: workspace.id }, range, interval, timezone, filter: clickFilterOf(query), tag, folderId: folder,
   } });
   const format = useMemo(() => formatOf(interval), [interval]);
-  const shown = data?.workspace, stats = shown?.stats;
-  const filters = BREAKDOWNS.filter(of => query[DIMENSIONS[of].field] !== undefined);
+  const shown = data?.workspace, period = `${days} days before`, stats = shown?.stats;
+  const filters = BREAKDOWNS.filter(of => query[of] !== undefined);
   const empty = filters.length > 0 || (tag ?? folder ?? bots) !== undefined
     ? { title: 'No clicks match', text: 'Remove a part of the filter, or choose a longer range.' }
     : { title: 'No clicks yet', text: 'Share a short URL: its clicks show here within seconds.' };
@@ -44,19 +44,18 @@ export function Dashboard() {
       </header>
       {filters.length > 0 && (
         <div class="row wrap">
-          {filters.map(of => {
-            const { field, one } = DIMENSIONS[of];
-            return <Chip key={of} remove={() => change({ [field]: undefined })}>{one}: {labelOf(of, query[field]!)}</Chip>;
-          })}
+          {filters.map(of => (
+            <Chip key={of} remove={() => change({ [of]: undefined })}>{DIMENSIONS[of].one}: {labelOf(of, query[of]!)}</Chip>
+          ))}
         </div>
       )}
       <Wait part={stats} error={error} reload={reload} />
       {stats && (
         <div class={fetching ? 'stack stale' : 'stack'}>
           <dl class="figures">
-            <Figure name="Clicks" now={stats.clicks} before={stats.previous?.clicks} days={days} />
-            <Figure name="Visitors" now={stats.visitors} before={stats.previous?.visitors} days={days} />
-            <Figure name="Clicks of bots" now={stats.bots} before={stats.previous?.bots} days={days} />
+            <Figure name="Clicks" now={stats.clicks} before={stats.previous?.clicks} period={period} />
+            <Figure name="Visitors" now={stats.visitors} before={stats.previous?.visitors} period={period} />
+            <Figure name="Clicks of bots" now={stats.bots} before={stats.previous?.bots} period={period} />
           </dl>
           {stats.series && (stats.clicks || stats.previous?.clicks
             ? <Area points={stats.series} before={stats.previous?.series ?? undefined} format={format} />
@@ -66,10 +65,9 @@ export function Dashboard() {
               <Bars title="Links" choose={id => route(`${base}/links/${id}`)} slices={(stats.links ?? []).map(({ link, ...slice }) => ({
                 ...slice, label: slice.isOther ? 'All others' : link ? link.title || shortText(link.shortUrl) : 'A deleted link',
               }))} />
-              {BREAKDOWNS.map(of => {
-                const { title, field } = DIMENSIONS[of];
-                return <Bars key={of} title={title} slices={slicesOf(of, stats[of] ?? [])} choose={value => change({ [field]: value })} />;
-              })}
+              {BREAKDOWNS.map(of => (
+                <Bars key={of} title={DIMENSIONS[of].title} slices={slicesOf(of, stats[of] ?? [])} choose={value => change({ [of]: value })} />
+              ))}
             </div>
           )}
         </div>
@@ -77,15 +75,6 @@ export function Dashboard() {
       {shown && <div class="two"><Unmatched requests={shown.unmatchedRequests} /><Month shown={shown} /></div>}
     </main>
   );
-}
-
-const percents = new Intl.NumberFormat(undefined, { style: 'percent', signDisplay: 'exceptZero', maximumFractionDigits: 0 });
-
-function Figure({ name, now, before, days }: { name: string; now: number; before?: number; days: number }) {
-  const difference = !!before && (
-    <small title={`${formatCount(before)} in the ${days} days before`}>{percents.format(now / before - 1)}</small>
-  );
-  return <div><dt>{name}</dt><dd><Count n={now} /> {difference}</dd></div>;
 }
 
 const ANSWERS: Record<number, string> = { 404: 'not found', 410: 'has ended', 429: 'over its limit' };

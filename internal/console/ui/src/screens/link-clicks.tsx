@@ -5,9 +5,11 @@ import { client, codesOf } from '../api';
 import { usePlace } from '../app';
 import { Area } from '../chart/area';
 import { Bars } from '../chart/bars';
-import { type ClickFilter, type Interval, LinkClickedDocument, type LiveClickFragment, type TimeRange } from '../gql/graphql';
-import { Badge, Bones, Count, Missing, Time } from '../ui/kit';
-import { Icon } from '../ui/icon';
+import { ALL_DIMENSIONS, BOTS, type Dimension, DIMENSIONS, labelOf, slicesOf } from '../chart/dimensions';
+import { Figure } from '../chart/figure';
+import { type Interval, LinkClickedDocument, type LiveClickFragment, type TimeRange } from '../gql/graphql';
+import { Badge, Bones, Missing, Time } from '../ui/kit';
+import { Chip, Pick, useAddress } from '../ui/list';
 import type { LinkData } from './link';
 
 // ---- the period and the filter, which are in the URL
@@ -30,93 +32,53 @@ const FORMATS: Partial<Record<Interval, Intl.DateTimeFormatOptions>> = {
   DAY: { weekday: 'short', day: 'numeric', month: 'short' },
 };
 
-// DIMENSIONS are the breakdowns, with what an empty value means. Those of RARE are left out where they say nothing.
-const DIMENSIONS = {
-  referrer: ['Referrers', 'Direct'], country: ['Countries', 'Unknown'], device: ['Devices', 'Unknown'], browser: ['Browsers', 'Unknown'],
-  os: ['Systems', 'Unknown'], language: ['Languages', 'Unknown'], target: ['Targets of the rules', 'The destination'],
-  qrSource: ['QR codes', 'Not scanned'], utmSource: ['UTM sources', 'None'], utmCampaign: ['UTM campaigns', 'None'],
-} as const;
-type Dimension = keyof typeof DIMENSIONS;
-const ALL = Object.keys(DIMENSIONS) as Dimension[];
+// RARE are left out where they say nothing.
 const RARE: Dimension[] = ['language', 'target', 'qrSource', 'utmSource', 'utmCampaign'];
-
-export function filterIn(query: Record<string, string>): ClickFilter {
-  const chosen = Object.fromEntries(ALL.filter(name => query[name]).map(name => [name, query[name]]));
-  return { ...chosen, bots: query['bots'] ? query['bots'] === 'only' : undefined };
-}
-
-const names = (type: 'region' | 'language') => new Intl.DisplayNames(undefined, { type, fallback: 'code' });
-const regions = names('region'), languages = names('language');
-
-// labelOf is a value of a dimension as people say it.
-function labelOf(dimension: Dimension, value: string): string {
-  if (value === '') return DIMENSIONS[dimension][1];
-  if (dimension === 'country' && /^[A-Z]{2}$/.test(value)) return regions.of(value) ?? value;
-  if (dimension === 'language' && /^[a-z]{2,3}$/.test(value)) return languages.of(value) ?? value;
-  return dimension === 'device' ? value.charAt(0).toUpperCase() + value.slice(1) : value;
-}
 
 // ---- the tab
 
-type ClicksProps = {
-  link: LinkData; query: Record<string, string>; change: (changes: Record<string, string | undefined>) => void; refresh: () => void;
-};
-
-export function Clicks({ link, query, change, refresh }: ClicksProps) {
+export function Clicks({ link, refresh }: { link: LinkData; refresh: () => void }) {
   const { stats } = link;
+  const { query, change } = useAddress();
   if (stats === undefined) return <Bones />;
   const format = new Intl.DateTimeFormat(undefined, FORMATS[periodIn(query).interval]);
-  const chips = ALL.filter(name => query[name]);
-  const pick = (name: string, label: string, usual: string, options: Record<string, string>) => (
-    <select class="input pick" aria-label={label} value={query[name] ?? usual}
-      onChange={event => change({ [name]: event.currentTarget.value })}>
-      {Object.entries(options).map(([value, text]) => <option value={value} key={value}>{text}</option>)}
-    </select>
-  );
+  const chips = ALL_DIMENSIONS.filter(of => query[of] !== undefined);
   return (
     <>
       <div class="row wrap">
-        {pick('period', 'Period', '30d', PERIODS)}
-        {pick('bots', 'Bots', '', { '': 'People and bots', none: 'Without bots', only: 'Only bots' })}
-        {chips.map(name => (
-          <button class="badge chip" key={name} onClick={() => change({ [name]: undefined })} title={`Remove from ${DIMENSIONS[name][0]}`}>
-            {stats?.[name]?.find(({ value }) => value === query[name])?.label ?? labelOf(name, query[name]!)}<Icon name="close" />
-          </button>
+        <select class="input pick" aria-label="Period" value={query['period'] ?? '30d'}
+          onChange={event => change({ period: event.currentTarget.value })}>
+          {Object.entries(PERIODS).map(([value, text]) => <option value={value} key={value}>{text}</option>)}
+        </select>
+        <Pick label="People and bots" name="bots" options={BOTS} />
+        {chips.map(of => (
+          <Chip key={of} remove={() => change({ [of]: undefined })}>
+            {stats?.[of]?.find(({ value }) => value === query[of])?.label ?? labelOf(of, query[of]!)}
+          </Chip>
         ))}
       </div>
       {!stats ? <Missing what="The statistics" /> : (
         <>
           <dl class="figures">
-            <Figure name="Clicks" n={stats.clicks} before={stats.previous?.clicks} />
-            <Figure name="Visitors" n={stats.visitors} before={stats.previous?.visitors} />
-            <Figure name="By bots" n={stats.bots} before={stats.previous?.bots} />
+            <Figure name="Clicks" now={stats.clicks} before={stats.previous?.clicks} period="period before" />
+            <Figure name="Visitors" now={stats.visitors} before={stats.previous?.visitors} period="period before" />
+            <Figure name="By bots" now={stats.bots} before={stats.previous?.bots} period="period before" />
           </dl>
           {stats.series && (stats.clicks || stats.previous?.clicks
             ? <Area points={stats.series} before={stats.previous?.series ?? undefined} format={start => format.format(Date.parse(start))} />
             : <p class="quiet">No clicks yet in this period.</p>)}
           <div class="cells bars-of-all">
-            {ALL.map(name => {
-              const slices = stats[name]?.filter(slice => slice.clicks > 0)
-                .map(slice => ({ ...slice, label: slice.isOther ? 'All others' : slice.label ?? labelOf(name, slice.value) }));
-              if (!slices?.length || RARE.includes(name) && !slices.some(({ value, isOther }) => value || isOther)) return null;
-              return <Bars key={name} title={DIMENSIONS[name][0]} slices={slices}
-                choose={value => change({ [name]: query[name] === value ? undefined : value })} />;
+            {ALL_DIMENSIONS.map(of => {
+              const slices = slicesOf(of, stats[of]?.filter(slice => slice.clicks > 0) ?? []);
+              if (slices.length === 0 || RARE.includes(of) && !slices.some(({ value, isOther }) => value || isOther)) return null;
+              return <Bars key={of} title={DIMENSIONS[of].title} slices={slices}
+                choose={value => change({ [of]: query[of] === value ? undefined : value })} />;
             })}
           </div>
         </>
       )}
       <Live link={link} isFiltered={chips.length > 0 || !!query['bots']} refresh={refresh} />
     </>
-  );
-}
-
-function Figure({ name, n, before }: { name: string; n: number; before?: number }) {
-  const percent = before ? Math.round((n / before - 1) * 100) : 0, sign = percent > 0 ? '+' : '−';
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd><Count n={n} /> {percent !== 0 && <small title={`${before} in the period before`}>{sign}{Math.abs(percent)} %</small>}</dd>
-    </div>
   );
 }
 

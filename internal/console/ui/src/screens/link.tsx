@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 
 import { accepted, run } from '../api';
 import { usePlace } from '../app';
+import { clickFilterOf } from '../chart/dimensions';
 import {
   CheckLinkDocument, DeleteLinkDocument, type HeadFragment, LinkDocument, type LinkQuery, RestoreLinkDocument, UpdateLinkDocument,
   type UpdateLinkInput,
@@ -14,7 +15,7 @@ import { attempt, Badge, Bones, Copy, Count, Empty, Facts, Menu, Missing, Proble
 import { Icon } from '../ui/icon';
 import { middleCut, withQuery, withScheme } from '../ui/url';
 import { shortText } from './first';
-import { Clicks, filterIn, periodIn } from './link-clicks';
+import { Clicks, periodIn } from './link-clicks';
 import { pick, useLinkDraft } from './link-draft';
 import { History } from './link-history';
 import { Qr } from './link-qr';
@@ -35,7 +36,7 @@ export function LinkPanel({ id, offers, back }: { id: string; offers: Offers; ba
   const [versions, setVersions] = useState(10);
   const tabs = (Object.keys(TABS) as Tab[]).filter(name => name !== 'clicks' || may('STATS_READ'));
   const tab = tabs.find(name => name === query['tab']) ?? tabs[0]!;
-  const filter = filterIn(query), period = useMemo(() => periodIn(query), [query['period']]);
+  const filter = clickFilterOf(query), period = useMemo(() => periodIn(query), [query['period']]);
   const [{ data, error }, reload] = useQuery({ query: LinkDocument, variables: {
     id, versions, filter, ...period, timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
     withClicks: tab === 'clicks', withDetails: tab === 'details', withRules: tab === 'rules', withHistory: tab === 'history',
@@ -59,7 +60,7 @@ export function LinkPanel({ id, offers, back }: { id: string; offers: Offers; ba
           <nav class="tabs" aria-label="Parts of the link">
             {tabs.map(name => <a href={hrefOf({ tab: name })} aria-current={name === tab ? 'page' : undefined} key={name}>{TABS[name]}</a>)}
           </nav>
-          {tab === 'clicks' && <Clicks link={link} query={query} change={changes => route(hrefOf(changes))} refresh={retry} />}
+          {tab === 'clicks' && <Clicks link={link} refresh={retry} />}
           {tab === 'details' && <Details link={link} offers={offers} reload={retry} />}
           {tab === 'rules' && (link.routing ? <Rules link={link} routing={link.routing} offers={offers} reload={retry} /> : <Bones />)}
           {tab === 'history' && <History link={link} more={() => setVersions(100)} />}

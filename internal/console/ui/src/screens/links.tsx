@@ -1,25 +1,28 @@
 // Links: find, select, change many at once, and create one.
 import { useQuery } from '@urql/preact';
-import { useLocation, useRoute } from 'preact-iso';
-import { useMemo, useState } from 'preact/hooks';
+import { useRoute } from 'preact-iso';
+import { useState } from 'preact/hooks';
 
-import { accepted, client, run, type UserError } from '../api';
+import { ask, run, type UserError } from '../api';
 import { usePlace } from '../app';
+import { timezone } from '../chart/range';
 import { Sparkline } from '../chart/sparkline';
 import {
-  DeleteLinksDocument, type LinkFilter, type LinkOrderField, type LinkStatus, LinksDocument, type LinksQuery, RevertOperationDocument,
-  type RowFragment, UpdateLinksDocument, type UpdateLinkInput,
+  DeleteLinksDocument, type LinkFilter, type LinkOrderField, type LinkStatus, LinksDocument, type LinksQuery, type RowFragment,
+  UpdateLinksDocument, type UpdateLinkInput,
 } from '../gql/graphql';
 import { attempt, Badge, Bones, Copy, Count, Empty, Menu, Problem, say, Time } from '../ui/kit';
 import { Icon } from '../ui/icon';
+import { Chip, Pick, useAddress, usePages } from '../ui/list';
 import { middleCut, withQuery } from '../ui/url';
+import { undoOf } from '../undo';
 import { CreateLink } from './create';
 import { shortText } from './first';
 import { LinkPanel } from './link';
 
 const PAGE = 25;
 const ORDERS: readonly (readonly [LinkOrderField, string])[] = [
-  ['CREATED_AT', 'Newest'], ['CLICKS', 'Most clicked'], ['LAST_CLICKED_AT', 'Last clicked'], ['UPDATED_AT', 'Last changed'], ['TITLE', 'Title'],
+  ['CLICKS', 'Most clicked'], ['LAST_CLICKED_AT', 'Last clicked'], ['UPDATED_AT', 'Last changed'], ['TITLE', 'Title'],
 ];
 const STATES: readonly (readonly [LinkStatus, string])[] = [
   ['ACTIVE', 'Active'], ['SCHEDULED', 'Scheduled'], ['EXPIRED', 'Expired'], ['EXHAUSTED', 'Used up'], ['DISABLED', 'Disabled'], ['DELETED', 'Deleted'],
@@ -30,25 +33,18 @@ const FILTERS = ['search', 'tag', 'folder', 'domain', 'status', 'archived'];
 // Links is the list, with the link that is open beside it, or over it where there is no room for both.
 export function Links() {
   const { workspace, may, base } = usePlace();
-  const { query, route, path } = useLocation();
+  const { query, change, route, path } = useAddress();
   const open = useRoute().params['rest'];
-  const [pages, setPages] = useState<string[]>([]); // the cursors behind which further pages begin
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const filter = filterOf(query);
   const variables = {
     by: { id: workspace.id }, filter, order: { field: (query['order'] ?? 'CREATED_AT') as LinkOrderField },
-    timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+    timezone, first: PAGE,
   };
-  const [{ data, error, stale }, reload] = useQuery({ query: LinksDocument, variables: { ...variables, first: PAGE } });
+  const [{ data, error, stale }, reload] = useQuery({ query: LinksDocument, variables });
   const links = data?.workspace?.links;
-  const more = useFurtherPages(variables, pages);
-  const rows = [...links?.nodes ?? [], ...more.flatMap(page => page.nodes)];
-  const last = more.at(-1) ?? links;
-  const change = (changes: Record<string, string | undefined>) => {
-    setPages([]);
-    route(withQuery(path, { ...query, ...changes }));
-  };
-  const refresh = () => (setSelected(new Set()), setPages([]), reload({ requestPolicy: 'network-only' }));
+  const { rows, more } = usePages(links, async after => (await ask(LinksDocument, { ...variables, after })).workspace?.links);
+  const refresh = () => (setSelected(new Set()), reload({ requestPolicy: 'network-only' }));
   const isFiltered = FILTERS.some(name => query[name]);
   const ofList = Object.fromEntries(['order', ...FILTERS].map(name => [name, query[name]]));
 
@@ -58,7 +54,7 @@ export function Links() {
         <header>
           <h1>Links</h1>
           {links && <span class="soft"><Count n={links.totalCount} /></span>}
-          <Filters query={query} change={change} offers={data?.workspace} />
+          <Filters offers={data?.workspace} />
         </header>
         {error && !links && <Problem error={error} retry={refresh} />}
         {!links && !error && <Bones rows={12} />}
@@ -75,7 +71,7 @@ export function Links() {
             ))}
           </ul>
         )}
-        {last?.pageInfo.hasNextPage && <button class="button" onClick={() => setPages([...pages, last.pageInfo.endCursor!])}>Show more</button>}
+        {more}
       </div>
       {open && <LinkPanel key={open} id={open} offers={data?.workspace} back={withQuery(`${base}/links`, ofList)} />}
       {query['new'] !== undefined && may('LINKS_CREATE') && (
@@ -85,25 +81,7 @@ export function Links() {
   );
 }
 
-type Page = NonNullable<NonNullable<LinksQuery['workspace']>['links']>;
 export type Offers = LinksQuery['workspace'] | undefined;
-
-// useFurtherPages loads the pages behind the cursors, one after the other.
-function useFurtherPages(variables: object, cursors: string[]): Page[] {
-  const [loaded, setLoaded] = useState<Record<string, Page>>({});
-  useMemo(() => {
-    const missing = cursors.filter(cursor => !loaded[cursor]);
-    for (const after of missing) {
-      void attempt(async () => {
-        const { data, error } = await client.query(LinksDocument, { ...variables, first: PAGE, after } as never).toPromise();
-        const page = data?.workspace?.links;
-        if (!page) throw error;
-        setLoaded(all => ({ ...all, [after]: page }));
-      });
-    }
-  }, [cursors.join()]);
-  return cursors.map(cursor => loaded[cursor]).filter(page => !!page);
-}
 
 function filterOf(query: Record<string, string>): LinkFilter {
   return {
@@ -122,22 +100,15 @@ function toggled(set: ReadonlySet<string>, value: string): ReadonlySet<string> {
   return next;
 }
 
-type FiltersProps = { query: Record<string, string>; change: (changes: Record<string, string | undefined>) => void; offers: Offers };
-
-function Filters({ query, change, offers }: FiltersProps) {
-  const pick = (name: string, label: string, options: readonly (readonly [string, string])[]) => options.length > 0 && (
-    <select class="input pick" aria-label={label} value={query[name] ?? ''} onChange={event => change({ [name]: event.currentTarget.value || undefined })}>
-      <option value="">{label}</option>
-      {options.map(([value, text]) => <option value={value} key={value}>{text}</option>)}
-    </select>
-  );
+function Filters({ offers }: { offers: Offers }) {
+  const { query, change } = useAddress();
   return (
     <div class="row wrap end">
-      {query['search'] && <button class="badge" onClick={() => change({ search: undefined })}>“{query['search']}” <Icon name="close" /></button>}
-      {pick('tag', 'Tag', offers?.tags?.nodes.map(({ name }) => [name, name]) ?? [])}
-      {pick('folder', 'Folder', offers?.folders?.nodes.map(({ id, name }) => [id, name]) ?? [])}
-      {pick('status', 'State', STATES)}
-      {pick('order', 'Newest', ORDERS.slice(1))}
+      {query['search'] && <Chip remove={() => change({ search: undefined })}>“{query['search']}”</Chip>}
+      <Pick label="Tag" name="tag" options={offers?.tags?.nodes.map(({ name }) => [name, name])} />
+      <Pick label="Folder" name="folder" options={offers?.folders?.nodes.map(({ id, name }) => [id, name])} />
+      <Pick label="State" name="status" options={STATES} />
+      <Pick label="Newest" name="order" options={ORDERS} />
     </div>
   );
 }
@@ -193,16 +164,10 @@ export function State({ link: { status, archived, startsAt, expiresAt } }: { lin
 // Selection changes many links at once; each change can be taken back as a whole.
 function Selection({ ids, done, offers }: { ids: string[]; done: () => void; offers: Offers }) {
   const { workspace } = usePlace();
-  const undo = (operationId: string) => async () => {
-    for (let remaining = 1; remaining > 0;) {
-      ({ remaining } = accepted(await run(RevertOperationDocument, { input: { workspaceId: workspace.id, operationId } })));
-    }
-    done();
-  };
   const tell = (what: string, answer: { operationId?: string | null; errors: UserError[]; results: { errors: UserError[] }[] }) => {
     const failed = [...answer.errors, ...answer.results.flatMap(result => result.errors)];
     const changed = answer.results.filter(result => result.errors.length === 0).length;
-    say(`${changed} ${what}${failed[0] ? `. ${failed.length} not: ${failed[0].message}` : ''}`, answer.operationId ? undo(answer.operationId) : undefined);
+    say(`${changed} ${what}${failed[0] ? `. ${failed.length} not: ${failed[0].message}` : ''}`, answer.operationId ? undoOf(workspace.id, answer.operationId, done) : undefined);
     done();
   };
   const update = (what: string, fields: Omit<UpdateLinkInput, 'id'>) => attempt(async () => {

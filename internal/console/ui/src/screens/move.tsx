@@ -11,7 +11,7 @@ import {
 } from '../gql/graphql';
 import { Check, Choice, Field, Form, Text, useFields } from '../ui/form';
 import { Missing, Time, Wait } from '../ui/kit';
-import { dateOf, instantOf, useAddress, usePages } from '../ui/list';
+import { dateOf, dayStart, useAddress, usePages } from '../ui/list';
 import { withScheme } from '../ui/url';
 import { SOURCES, TaskReport, TaskState, titleOf } from './task';
 
@@ -178,7 +178,7 @@ function ExportClicks({ shown }: { shown: Shown }) {
     const { format, from, to, folderId } = values;
     const { url, errors } = await run(ExportClicksDocument, { input: {
       workspaceId: workspace.id, format, bom: format === 'CSV', folderId: folderId || undefined,
-      range: from ? { from: instantOf(from, 0), to: instantOf(to || dateOf(new Date()), 1) } : undefined,
+      range: from ? { from: dayStart(from, 0), to: dayStart(to || dateOf(new Date()), 1) } : undefined,
     } });
     if (url) location.assign(url);
     return errors;

@@ -5,14 +5,12 @@ import { useState } from 'preact/hooks';
 
 import { attempt } from './kit';
 import { Icon } from './icon';
+import { withQuery } from './url';
 
 // useAddress is the state of a screen in its address. undefined removes a part; an empty text is a value.
 export function useAddress() {
   const { query, path, route } = useLocation();
-  const change = (changes: Record<string, string | undefined>) => {
-    const pairs = Object.entries({ ...query, ...changes }).filter((pair): pair is [string, string] => pair[1] !== undefined);
-    route(pairs.length ? `${path}?${new URLSearchParams(pairs)}` : path);
-  };
+  const change = (changes: Record<string, string | undefined>) => route(withQuery(path, { ...query, ...changes }));
   return { query, path, route, change };
 }
 
@@ -79,8 +77,8 @@ export function DateField({ label, name }: { label: string; name: string }) {
   );
 }
 
-// instantOf is the begin of the day of a date field, some days later, in the viewer's zone.
-export function instantOf(date: string, daysLater: number): string {
+// dayStart is the begin of the day of a date field, some days later, in the viewer's zone.
+export function dayStart(date: string, daysLater: number): string {
   const time = Date.parse(`${date}T00:00`), day = new Date(Number.isNaN(time) ? Date.now() : time);
   return new Date(day.getFullYear(), day.getMonth(), day.getDate() + daysLater).toISOString();
 }

@@ -4,9 +4,9 @@ export function withScheme(text: string): string {
   return url === '' || /^[a-z][a-z0-9+.-]*:/i.test(url) && !/^[^/]*:\d+(\/|$)/.test(url) ? url : `https://${url.replace(/^\/+/, '')}`;
 }
 
-// withQuery is a path with the values of a query that are not empty.
+// withQuery is a path with a query, without what is undefined in it.
 export function withQuery(path: string, query: Record<string, string | undefined>): string {
-  const values = new URLSearchParams(Object.entries(query).filter((pair): pair is [string, string] => !!pair[1]));
+  const values = new URLSearchParams(Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined));
   return values.size ? `${path}?${values}` : path;
 }
 
