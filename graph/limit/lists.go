@@ -49,19 +49,35 @@ func (c *calculator) selection(set ast.SelectionSet, places, items int) (once, e
 		var ofPage, ofItem int
 		switch selected := selected.(type) {
 		case *ast.Field:
+			if !c.includes(selected.Directives) {
+				continue
+			}
 			if isOncePerPage(selected) {
 				ofPage = c.field(selected, places)
 			} else {
 				ofItem = c.field(selected, min(places*items, maxCount))
 			}
 		case *ast.FragmentSpread:
+			if !c.includes(selected.Directives) {
+				continue
+			}
 			ofPage, ofItem = c.selection(selected.Definition.SelectionSet, places, items)
 		case *ast.InlineFragment:
+			if !c.includes(selected.Directives) {
+				continue
+			}
 			ofPage, ofItem = c.selection(selected.SelectionSet, places, items)
 		}
 		once, each = min(once+ofPage, maxCount), min(each+ofItem, maxCount)
 	}
 	return once, each
+}
+
+// includes reports whether what has some directives is executed.
+func (c *calculator) includes(directives ast.DirectiveList) bool {
+	skip, include := directives.ForName("skip"), directives.ForName("include")
+	return (skip == nil || skip.ArgumentMap(c.variables)["if"] != true) &&
+		(include == nil || include.ArgumentMap(c.variables)["if"] != false)
 }
 
 // isOncePerPage reports whether a field describes a page of a connection, and not its items.
@@ -75,7 +91,7 @@ func isConnection(d *ast.Definition) bool { return d != nil && d.Fields.ForName(
 // charged for.
 func (c *calculator) field(f *ast.Field, places int) int {
 	of := f.Definition.Type.Name()
-	if of == "__Schema" {
+	if of == "__Schema" || f.Name == "__typename" { // known without the stores
 		return 0
 	}
 	arguments := f.ArgumentMap(c.variables)

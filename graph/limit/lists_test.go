@@ -46,12 +46,16 @@ func TestCalculator_MultipliesTheItemsOfPages(t *testing.T) {
 		`{ shelves(first: 7) { nodes { labels } } }`:                                       1 + 7*(1+1),
 		`{ shelves(first: 7) { edges { node { labels } } totalCount pageInfo { more } } }`: 1 + 7*(1+1+1) + 20 + 2,
 		`{ shelves(first: 7) { ...F nodes { labels } } } fragment F on ShelfConnection {
-			totalCount ... on ShelfConnection { nodes { labels } __typename } }`: 1 + 20 + 1 + 7*(2+2),
+			totalCount ... on ShelfConnection { nodes { labels } __typename } }`: 1 + 20 + 7*(2+2),
 		`{ shelves(first: 7) { totalCount } }`:                                    1 + 7 + 20, // which reads the page
 		`{ shelves { nodes { books { name authors { name } rare { name } } } } }`: 1 + 20*(1+1+3*(1+(1+1)+1)),
-		`{ first { name } }`:                 1 + 5, // of the most expensive type
-		`{ __schema { types { name } } }`:    0,
-		`{ __type(name: "Shelf") { name } }`: 1 + 1,
+		`{ first { name } }`: 1 + 5, // of the most expensive type
+		`{ shelves(first: 7) { nodes { __typename labels @skip(if: true) } totalCount @include(if: false) } }`: 1 + 7,
+		`{ first { name } ...F @skip(if: true) ... @include(if: false) { first { name } } }
+			fragment F on Query { first { name } }`: 1 + 5,
+		`{ first @include(if: true) { name @skip(if: false) } }`: 1 + 5,
+		`{ __schema { types { name } } }`:                        0,
+		`{ __type(name: "Shelf") { name } }`:                     1 + 1,
 	} {
 		if _, _, got := calculate(t, query); got != want {
 			t.Errorf("%s costs %d, want %d", query, got, want)
