@@ -1,16 +1,19 @@
-// An OpenID Connect provider for make test-sso: server.js CLIENT_SECRET REDIRECT_URI. It prints its issuer, has a client
-// for each algorithm of ID tokens, and ends with its input.
+// An OpenID Connect provider for tests: server.js CLIENT_SECRET REDIRECT_URI [KEY CERTIFICATE], with HTTPS at localhost if there are
+// files of a key and a certificate. It prints its issuer, has a client for each algorithm of ID tokens, and ends with its input.
 import { generateKeyPairSync } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import Provider from 'oidc-provider';
 
-const [secret, redirectURI] = process.argv.slice(2);
+const [secret, redirectURI, key, certificate] = process.argv.slice(2);
 const algorithms = { RS256: ['rsa', { modulusLength: 2048 }], PS256: ['rsa', { modulusLength: 2048 }], ES256: ['ec', { namedCurve: 'P-256' }], EdDSA: ['ed25519'] };
 
 let respond;
-const server = createServer((request, response) => respond(request, response));
+const handle = (request, response) => respond(request, response);
+const server = key ? createSecureServer({ key: readFileSync(key), cert: readFileSync(certificate) }, handle) : createServer(handle);
 server.listen(0, '127.0.0.1', () => {
-  const issuer = `http://127.0.0.1:${server.address().port}`;
+  const origin = key ? 'https://localhost' : 'http://127.0.0.1', issuer = `${origin}:${server.address().port}`;
   const provider = new Provider(issuer, {
     clients: Object.keys(algorithms).map((alg) => ({
       client_id: `linkforge ${alg}`, client_secret: secret, redirect_uris: [redirectURI], id_token_signed_response_alg: alg,

@@ -1,0 +1,138 @@
+// A walk through every screen for each role, by the keyboard alone.
+import assert from 'node:assert/strict';
+
+import { account, invited, shop } from './seeds.js';
+import { base, check, logIn, open, press, settled, tabTo, tell, type } from './stage.js';
+
+const EVERYONE = ['Links', 'Dashboard', 'Tags', 'Domains', 'People', 'Move', 'Activity'];
+const ADMINS = ['Links', 'Dashboard', 'Tags', 'Domains', 'People', 'Keys', 'Webhooks', 'Move', 'Activity', 'Settings'];
+const ROLES = { OWNER: ADMINS, ADMIN: ADMINS, EDITOR: EVERYONE, VIEWER: EVERYONE };
+const NAMES = { ADMIN: 'Bea Admin', EDITOR: 'Edi Tor', VIEWER: 'Vi Ewer' };
+
+export async function roles({ browser, owner, isRough }) {
+  owner ??= await account('Ada Lovelace');
+  const workspace = await shop(owner);
+  for (const [role, screens] of Object.entries(ROLES)) {
+    const user = role === 'OWNER' ? owner : await invited(owner, workspace.id, NAMES[role], role);
+    const context = await open(browser);
+    const page = await context.newPage();
+    await logIn(page, user);
+    await page.getByRole('heading', { name: 'Links' }).waitFor();
+    await walk(page, role, screens, workspace, isRough);
+    await useLinks(page, role, workspace, isRough);
+    if (role === 'OWNER') await aside(page, workspace, isRough);
+    await logOut(page);
+    await context.close();
+    tell(`${role}: ${screens.length} screens, their tabs and what the role may do, by the keyboard.`);
+  }
+  return { owner, workspace };
+}
+
+const entry = (page, name) => page.getByRole('navigation', { name: 'Workspace' }).getByRole('link', { name, exact: true });
+
+const shows = (page, links) => page.waitForFunction(n => document.querySelectorAll('.links > li').length === n, links);
+
+// walk goes to each screen. It sends one query, looks good, and has nothing that is there but disabled.
+async function walk(page, role, screens, workspace, isRough) {
+  const names = await page.getByRole('navigation', { name: 'Workspace' }).getByRole('link').allTextContents();
+  assert.deepEqual(names, screens, role);
+  for (const name of [...screens.slice(1), screens[0]]) {
+    page.context().asked.length = 0;
+    await press(page, entry(page, name));
+    await page.getByRole('heading', { level: 1, name }).waitFor();
+    await settled(page);
+    assert.equal(page.context().asked.filter(text => text.startsWith('query')).length, 1, `${name} asks ${page.context().asked}`);
+    if (role === 'VIEWER') assert.equal(await page.locator('main :disabled').count(), 0, `${name} has what a viewer may not use`);
+    if (!isRough) await check(page, name.toLowerCase(), { shots: role === 'OWNER' });
+  }
+}
+
+// useLinks searches, opens a link and its tabs, and does what the role may.
+async function useLinks(page, role, workspace, isRough) {
+  await page.locator('body').click({ position: { x: 640, y: 790 } });
+  await page.keyboard.press('?');
+  await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog', { name: 'Keys' }).waitFor({ state: 'detached' });
+  await page.keyboard.press('/');
+  await page.keyboard.type(`${base}/${workspace.slug}/spring`.replace('http://', ''));
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/search=/);
+  await shows(page, 1);
+  await press(page, page.getByRole('list', { name: 'Links' }).getByRole('link').first());
+  const panel = page.getByRole('article', { name: 'Link' });
+  for (const tab of ['Clicks', 'Details', 'Rules', 'History']) {
+    page.context().asked.length = 0;
+    await press(page, panel.getByRole('link', { name: tab, exact: true }));
+    await page.waitForURL(new RegExp(`tab=${tab.toLowerCase()}`));
+    await settled(page);
+    const asked = page.context().asked.filter(text => text.startsWith('query') && text !== 'query ExplainRedirect');
+    assert.ok(asked.length <= 1, `${tab} asks ${asked}`);
+    if (!isRough) await check(page, `link-${tab.toLowerCase()}`, { shots: role === 'OWNER' });
+    if (role === 'VIEWER') assert.equal(await panel.getByRole('button', { name: /^(Save|Delete|Archive|Add rule|Revert|Check now|More actions)/ }).count(), 0);
+  }
+  await panel.focus();
+  await page.keyboard.press('Escape');
+  await panel.waitFor({ state: 'detached' });
+  if (role === 'VIEWER') return onlyReads(page);
+
+  await page.locator('body').click({ position: { x: 640, y: 790 } });
+  await page.keyboard.press('c');
+  const dialog = page.getByRole('dialog', { name: 'New link' });
+  await type(page, dialog.getByLabel('Destination'), `example.com/made-by-${role.toLowerCase()}`);
+  await dialog.getByText(`https://example.com/made-by-${role.toLowerCase()}`).waitFor();
+  if (!isRough && role === 'OWNER') await check(page, 'link-new', { shots: true });
+  await page.keyboard.press('Enter');
+  await page.getByText(/ is created, and copied\./).waitFor();
+  await dialog.waitFor({ state: 'detached' });
+  const short = await page.evaluate(() => navigator.clipboard.readText());
+  assert.equal((await fetch(short, { redirect: 'manual' })).headers.get('location'), `https://example.com/made-by-${role.toLowerCase()}`);
+
+  await press(page, entry(page, 'Links'));
+  await settled(page);
+  const box = page.getByRole('checkbox').first(), rows = page.getByRole('list', { name: 'Links' }).getByRole('listitem');
+  const before = await rows.count();
+  await press(page, box, 'Space');
+  await press(page, page.getByRole('toolbar', { name: 'Selected links' }).getByRole('button', { name: 'Delete' }));
+  await page.getByText('1 deleted').waitFor();
+  await shows(page, before - 1);
+  await press(page, page.getByRole('status').getByRole('button', { name: 'Undo' }).last());
+  await shows(page, before);
+}
+
+async function onlyReads(page) {
+  await page.locator('body').click({ position: { x: 640, y: 790 } });
+  await page.keyboard.press('c');
+  assert.equal(await page.getByRole('dialog').count(), 0);
+  assert.equal(await page.getByRole('link', { name: 'New link' }).count(), 0);
+  assert.equal(await page.getByRole('checkbox').count(), 0);
+}
+
+// aside looks at what is beside the walk: empty screens, the account, dialogs, what does not exist.
+async function aside(page, workspace, isRough) {
+  await press(page, entry(page, 'Keys'));
+  await press(page, page.getByRole('button', { name: 'Create key' }));
+  const dialog = page.getByRole('dialog', { name: 'Create key' });
+  await type(page, dialog.getByLabel('Name'), 'Newsletter');
+  await press(page, dialog.getByLabel('Create links'), 'Space');
+  await page.keyboard.press('Enter');
+  await page.getByText(/lf[a-z]*_\w{20,}/).first().waitFor();
+  if (!isRough) await check(page, 'key-created');
+  await press(page, page.getByRole('button', { name: 'Done' }));
+
+  await page.goto(`${base}/app/account`);
+  await page.getByRole('heading', { name: 'Your account' }).waitFor();
+  if (!isRough) await check(page, 'account', { shots: true });
+  await page.goto(`${base}/app/nothing-here/links`);
+  await page.getByText('No such workspace').waitFor();
+  if (!isRough) await check(page, 'no-such-workspace');
+  await page.goto(`${base}/app/${workspace.slug}/links`);
+  await page.getByRole('heading', { name: 'Links' }).waitFor();
+}
+
+async function logOut(page) {
+  await press(page, page.getByLabel(/workspaces and account/));
+  await press(page, page.getByRole('menuitem', { name: 'Log out' }));
+  await page.getByRole('heading', { name: 'Log in' }).waitFor();
+  assert.equal(await page.evaluate(() => localStorage.getItem('linkforge.refreshToken')), null);
+}
