@@ -96,14 +96,16 @@ func newTransport(c Config) transport.Config {
 	return t
 }
 
-// LoadManifest reads the documents that clients may request by ID.
-func LoadManifest(file string, bounds config.Bounds, introspection bool) (*transport.Manifest, error) {
+// NewManifest returns the documents that clients may request by ID.
+func NewManifest(
+	bounds config.Bounds, introspection bool, lists ...transport.Documents,
+) (*transport.Manifest, error) {
 	schema := gen.NewExecutableSchema(gen.Config{}).Schema()
 	limits := &limit.Document{
 		Bounds: bounds, Maxima: limit.UsualMaxima(), Introspection: introspection,
 		Passwords: limit.Passwords{Fields: passwordFields(schema)},
 	}
-	return transport.LoadManifest(file, schema, limits)
+	return transport.NewManifest(schema, limits, lists...)
 }
 
 // The methods of gen.ResolverRoot.

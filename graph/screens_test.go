@@ -4,27 +4,24 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/vektah/gqlparser/v2"
-	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/console"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/dbtest"
 	"github.com/linkforge/linkforge/internal/platform/must"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// screens are the documents of a front end, one for each screen. screenCosts is what they cost.
 const (
-	screens     = "../testdata/screens/*.graphql"
-	screenCosts = "../testdata/screens/costs.txt"
+	// screenCosts is the table of what the queries of the console cost.
+	screenCosts = "../testdata/screens.txt"
 	// maxScreenCost bounds the points of a screen.
 	maxScreenCost = 2000
 )
@@ -36,9 +33,12 @@ var screenRoles = []string{
 	string(workspace.Owner), string(workspace.Admin), string(workspace.Editor), string(workspace.Viewer),
 }
 
-// forbidden are the parts of screens that editors and viewers may not see.
-var forbidden = map[string][]string{
-	"members": {"workspace.invitations"}, "settings": {"workspace.apiKeys", "workspace.webhooks"},
+// screen is a query of the console, or a part of a screen that it requests by itself.
+type screen struct {
+	name      string // of the operation, and what is shown of it after a blank
+	roles     int    // how many roles see it, from the highest
+	isOwn     bool   // what it shows is the caller's own
+	variables map[string]any
 }
 
 // screenCost is a row of the table of costs.
@@ -47,44 +47,95 @@ type screenCost struct {
 	points, bytes int
 }
 
-// TestScreens_CostLittle requests the screens of a front end in a large workspace, as each role: each is
+// TestScreens_CostLittle requests the screens of the console in a large workspace, as each role: each is
 // one query of fewer than 2,000 points, which has all that the role may see.
 func TestScreens_CostLittle(t *testing.T) {
 	t.Parallel()
+	documents := map[string]string{}
+	for name, text := range console.Documents() {
+		if operation, isQuery := strings.CutPrefix(text, "query "); isQuery {
+			documents[operation[:strings.IndexAny(operation, "( ")]] = text
+			if !strings.HasSuffix(name, operation[:strings.IndexAny(operation, "( ")]) {
+				t.Errorf("%s has another operation", name)
+			}
+		}
+	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newScreenWorld(t, d)
-		roles := w.roles(t)
-		files := must.Value(filepath.Glob(screens))(t)
-		if len(files) != 9 {
-			t.Fatalf("%d screens: %v", len(files), files)
-		}
+		roles, seen := w.roles(t), map[string]bool{}
 		var costs []screenCost
-		for _, file := range files {
-			name := strings.TrimSuffix(filepath.Base(file), ".graphql")
-			text := string(must.Value(os.ReadFile(file))(t))
-			variables := w.screenVariables(t, name, text)
+		for _, s := range w.screens(t) {
+			operation, _, _ := strings.Cut(s.name, "-")
+			seen[operation] = true
 			var owner any
-			for _, role := range screenRoles {
-				points, r := w.askBill(t, roles[role], text, variables)
-				costs = append(costs, screenCost{name, role, points, len(r.Text)})
+			for _, role := range screenRoles[:s.roles] {
+				points, r := w.askBill(t, roles[role], documents[operation], s.variables)
+				costs = append(costs, screenCost{s.name, role, points, len(r.Text)})
 				if points >= maxScreenCost {
-					t.Errorf("%s of %s costs %d points", name, role, points)
+					t.Errorf("%s of %s costs %d points", s.name, role, points)
 				}
-				data := w.checkParts(t, name, role, r)
-				if role == screenRoles[0] {
-					owner = data
+				var got struct{ Data, Errors any }
+				must.NoError(t, json.Unmarshal([]byte(r.Text), &got))
+				if got.Errors != nil {
+					t.Errorf("%s of %s: %v", s.name, role, got.Errors)
 				}
-				if name != "login" { // which has the caller's own workspaces
-					for _, path := range missing(owner, data, "") {
-						if !slices.Contains(forbidden[name], path) {
-							t.Errorf("%s of %s lacks %s", name, role, path)
-						}
-					}
+				if owner == nil {
+					owner = got.Data
 				}
+				if lacking := missing(owner, got.Data, ""); !s.isOwn && len(lacking) > 0 {
+					t.Errorf("%s of %s lacks %v", s.name, role, lacking)
+				}
+			}
+		}
+		for operation := range documents {
+			if !seen[operation] {
+				t.Errorf("the query %s is not tried", operation)
 			}
 		}
 		compareCosts(t, costs)
 	})
+}
+
+// screens are all queries of the console, as it sends them.
+func (e *estate) screens(t *testing.T) []screen {
+	t.Helper()
+	last := func(table, column string) (id string) {
+		must.NoError(t, e.db.NewSelect().Table(table).ColumnExpr("max(?)", bun.Ident(column)).
+			Scan(db.AsSystem(t.Context()), &id))
+		return id
+	}
+	with := func(more map[string]any) map[string]any {
+		variables := map[string]any{"by": map[string]any{"id": e.ada.workspace.ID()}, "timezone": "Europe/Berlin"}
+		maps.Copy(variables, more)
+		return variables
+	}
+	of := func(id string) map[string]any { return map[string]any{"id": id} }
+	inPlace, linkID := with(nil), e.links[99].ID
+	tab := func(name string) map[string]any {
+		variables := map[string]any{"id": linkID, "timezone": "Europe/Berlin", "interval": "DAY", "versions": 10,
+			"withClicks": false, "withDetails": false, "withRules": false, "withHistory": false}
+		variables[name] = true
+		return variables
+	}
+	link := map[string]any{"linkId": linkID, "by": inPlace["by"]}
+	return []screen{
+		{"LoginOptions", 4, false, nil}, {"Me", 4, true, nil}, {"Account", 4, true, nil},
+		{"Links", 4, false, with(map[string]any{"first": 25, "filter": map[string]any{"search": "newsletter",
+			"status": []string{"ACTIVE"}, "tags": []string{"spring"}}})},
+		{"Link-clicks", 4, false, tab("withClicks")}, {"Link-details", 4, false, tab("withDetails")},
+		{"Link-rules", 4, false, tab("withRules")}, {"Link-history", 4, false, tab("withHistory")},
+		{"LinkQr", 4, false, of(linkID)}, {"LinkAsOf", 4, false, map[string]any{"id": linkID, "at": "2026-11-20T12:00:00Z"}},
+		{"ExplainRedirect", 4, false, of(linkID)},
+		{"PreviewCode", 3, false, map[string]any{"workspaceId": e.ada.workspace.ID(), "url": "https://example.com/new"}},
+		{"Dashboard", 4, false, with(map[string]any{"interval": "DAY"})}, {"Tags", 4, false, inPlace},
+		{"MoreFolders", 4, false, inPlace}, {"Domains", 4, false, inPlace},
+		{"DomainFiles", 4, false, of(last("domains", "id"))},
+		{"People", 4, false, with(map[string]any{"withInvitations": false})},
+		{"People-invitations", 2, false, with(map[string]any{"withInvitations": true})},
+		{"Keys", 2, false, inPlace}, {"Webhooks", 2, false, inPlace}, {"Deliveries", 2, false, of(last("webhooks", "id"))},
+		{"Move", 4, false, inPlace}, {"Task", 4, false, of(last("import_rows", "task_id"))},
+		{"AuditLog", 2, false, inPlace}, {"Events", 4, false, link}, {"Settings", 2, false, inPlace},
+	}
 }
 
 // newScreenWorld returns an estate of 100 objects of each kind, with what the screens show of them.
@@ -132,65 +183,6 @@ func newScreenWorld(t *testing.T, d *db.DB) *estate {
 func (b *bundle) exec(t *testing.T, statement string, arguments ...any) {
 	t.Helper()
 	must.Value(b.db.NewRaw(statement, arguments...).Exec(db.AsSystem(t.Context())))(t)
-}
-
-// screenVariables returns those of a document, which must be one query of the schema.
-func (e *estate) screenVariables(t *testing.T, name, text string) map[string]any {
-	t.Helper()
-	doc, err := gqlparser.LoadQuery(e.schema, text)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	if len(doc.Operations) != 1 || doc.Operations[0].Operation != ast.Query {
-		t.Fatalf("%s is not one query", name)
-	}
-	var taskID string
-	must.NoError(t, e.db.NewSelect().Table("import_rows").ColumnExpr("max(task_id)").
-		Scan(db.AsSystem(t.Context()), &taskID))
-	all := map[string]any{"by": map[string]any{"id": e.ada.workspace.ID()}, "timezone": "Europe/Berlin",
-		"id": e.links[99].ID, "filter": nil}
-	switch name {
-	case "import":
-		all["id"] = taskID
-	case "links", "sparklines":
-		all["filter"] = map[string]any{"search": "newsletter", "status": []string{"ACTIVE"}, "tags": []string{"spring"}}
-	}
-	variables := map[string]any{}
-	for _, v := range doc.Operations[0].VariableDefinitions {
-		if value, ok := all[v.Variable]; ok {
-			variables[v.Variable] = value
-		}
-	}
-	return variables
-}
-
-// checkParts reports errors but for parts that the role may not see, and returns the data.
-func (e *estate) checkParts(t *testing.T, name, role string, r reply) (data any) {
-	t.Helper()
-	var got struct {
-		Data   any
-		Errors []struct {
-			Path       []any
-			Extensions struct{ Code string }
-		}
-	}
-	must.NoError(t, json.Unmarshal([]byte(r.Text), &got))
-	var refused, want []string
-	for _, one := range got.Errors {
-		path := strings.ReplaceAll(strings.Trim(fmt.Sprint(one.Path), "[]"), " ", ".")
-		if one.Extensions.Code != "FORBIDDEN" {
-			t.Errorf("%s of %s: %s at %s", name, role, one.Extensions.Code, path)
-		}
-		refused = append(refused, path)
-	}
-	if role == string(workspace.Editor) || role == string(workspace.Viewer) {
-		want = forbidden[name]
-	}
-	slices.Sort(refused)
-	if diff := cmp.Diff(want, refused); diff != "" {
-		t.Errorf("%s of %s is refused (-want +got):\n%s", name, role, diff)
-	}
-	return got.Data
 }
 
 // missing returns the paths of what is null or empty in some data, but not in the owner's.

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/click/visitor"
+	"github.com/linkforge/linkforge/internal/console"
 	"github.com/linkforge/linkforge/internal/event/dispatch"
 	"github.com/linkforge/linkforge/internal/link/codecounter"
 	"github.com/linkforge/linkforge/internal/move/task"
@@ -279,12 +280,9 @@ func (a *app) wire() error {
 	}
 	a.uploads = newUploads()
 	a.redirects = a.newRedirects()
-	var documents *transport.Manifest
-	if a.config.Documents != "" {
-		if documents, err = graph.LoadManifest(a.config.Documents, a.config.Bounds,
-			a.config.Introspection); err != nil {
-			return fmt.Errorf("LINKFORGE_DOCUMENTS: %w", err)
-		}
+	documents, err := a.documents()
+	if err != nil {
+		return err
 	}
 	a.dispatcher = dispatch.New(dispatch.Config{
 		Store: a.Webhooks,
@@ -297,6 +295,26 @@ func (a *app) wire() error {
 	a.Feed.Subscribe(a.jobs.Follow)
 	a.endpoint = graph.New(a.graphConfig(documents))
 	return nil
+}
+
+// documents returns those of the operator's file, and those of the console where no others are
+// executed.
+func (a *app) documents() (*transport.Manifest, error) {
+	var lists []transport.Documents
+	if a.config.Documents != "" {
+		listed, err := transport.ReadDocuments(a.config.Documents)
+		if err != nil {
+			return nil, fmt.Errorf("LINKFORGE_DOCUMENTS: %w", err)
+		}
+		listed.Source = "LINKFORGE_DOCUMENTS: " + listed.Source
+		lists = append(lists, listed)
+	}
+	if a.config.DocumentsOnly && a.config.Console {
+		lists = append(lists, transport.Documents{
+			Source: "the console, which LINKFORGE_CONSOLE=off removes", Texts: console.Documents(),
+		})
+	}
+	return graph.NewManifest(a.config.Bounds, a.config.Introspection, lists...)
 }
 
 // newRedirects returns the handler of short URLs.

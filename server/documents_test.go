@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/console"
 	"github.com/linkforge/linkforge/internal/platform/must"
 )
 
@@ -50,4 +51,10 @@ func TestDocuments_OnlyListedOnesRun(t *testing.T) {
 	same(t, "the listed one", fmt.Sprint(listedOne.status, " ", listedOne.code()), "200 ")
 	another := must.Value(client{server: s}.post([]byte(`{"query": "{ __typename }"}`)))(t)
 	same(t, "another", fmt.Sprint(another.status, " ", another.code()), "403 DOCUMENT_NOT_ALLOWED")
+	const options = "console/LoginOptions"
+	body := must.Value(json.Marshal(map[string]string{"query": console.Documents()[options]}))(t)
+	byText := must.Value(client{server: s}.post(body))(t)
+	same(t, "one of the console", fmt.Sprint(byText.status, " ", byText.code()), "200 ")
+	byName := must.Value(client{server: s}.post([]byte(`{"documentId": "` + options + `"}`)))(t)
+	same(t, "its name", fmt.Sprint(byName.status, " ", byName.code()), "200 ")
 }

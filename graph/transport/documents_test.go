@@ -196,7 +196,12 @@ func TestDocuments_PersistedAreValidAndBounded(t *testing.T) {
 }
 
 func loadManifest(file string) (*Manifest, error) {
-	return LoadManifest(file, newTestSchema().Schema(), &limit.Document{Bounds: bounds(), Maxima: limit.UsualMaxima()})
+	documents, err := ReadDocuments(file)
+	if err != nil {
+		return nil, err
+	}
+	limits := &limit.Document{Bounds: bounds(), Maxima: limit.UsualMaxima()}
+	return NewManifest(newTestSchema().Schema(), limits, documents)
 }
 
 // manifest is a file with the content.
@@ -256,8 +261,8 @@ func TestManifest_RestrictsDocuments(t *testing.T) {
 	}
 }
 
-// TestLoadManifest_NamesEveryProblem with its place in the file.
-func TestLoadManifest_NamesEveryProblem(t *testing.T) {
+// TestManifest_NamesEveryProblem with its place in the file.
+func TestManifest_NamesEveryProblem(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ content, says string }{
 		"no JSON":           {`{"a": `, "must be a JSON object"},

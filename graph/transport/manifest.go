@@ -16,36 +16,48 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
-// Manifest are the documents of an operator's list.
+// Manifest are the documents that a server knows by ID, or executes alone.
 type Manifest struct {
 	texts     map[string]string             // by ID and by hash
 	documents map[string]*ast.QueryDocument // by text
 }
 
-// LoadManifest reads a file with a JSON object of documents by ID, the format of client tools. An
-// ID is any name, or the SHA-256 of its document in hexadecimal, with or without the prefix
-// sha256:. Every document must be valid and within the limits. The error lists all that are not,
-// one per line.
-func LoadManifest(file string, schema *ast.Schema, limits *limit.Document) (*Manifest, error) {
+// Documents is a list of documents by ID. An ID is any name, or the SHA-256 of its document in
+// hexadecimal, with or without the prefix sha256:.
+type Documents struct {
+	Source string // what the list is called in errors
+	Texts  map[string]string
+}
+
+// ReadDocuments reads a file with a JSON object of documents by ID, the format of client tools.
+func ReadDocuments(file string) (Documents, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return Documents{}, err
 	}
 	if content = validate.WithoutMark(content); !validate.IsJSONText(content) {
-		return nil, fmt.Errorf("%s: %w", file, errEncoding("The file"))
+		return Documents{}, fmt.Errorf("%s: %w", file, errEncoding("The file"))
 	}
-	var listed map[string]string
-	if err := unmarshal(content, &listed); err != nil {
-		return nil, fmt.Errorf("%s must be a JSON object of documents by id: %w", file, err)
+	d := Documents{Source: file}
+	if err := unmarshal(content, &d.Texts); err != nil {
+		return Documents{}, fmt.Errorf("%s must be a JSON object of documents by id: %w", file, err)
 	}
-	if len(listed) == 0 {
-		return nil, fmt.Errorf("%s has no documents", file)
+	if len(d.Texts) == 0 {
+		return Documents{}, fmt.Errorf("%s has no documents", file)
 	}
+	return d, nil
+}
+
+// NewManifest returns the manifest of some lists. Every document must be valid and within the
+// limits. The error has all that are not, one per line.
+func NewManifest(schema *ast.Schema, limits *limit.Document, lists ...Documents) (*Manifest, error) {
 	m := &Manifest{texts: map[string]string{}, documents: map[string]*ast.QueryDocument{}}
 	var problems []error
-	for _, id := range slices.Sorted(maps.Keys(listed)) {
-		if err := m.add(id, listed[id], schema, limits); err != nil {
-			problems = append(problems, fmt.Errorf("%s: document %.100q: %w", file, id, err))
+	for _, list := range lists {
+		for _, id := range slices.Sorted(maps.Keys(list.Texts)) {
+			if err := m.add(id, list.Texts[id], schema, limits); err != nil {
+				problems = append(problems, fmt.Errorf("%s: document %.100q: %w", list.Source, id, err))
+			}
 		}
 	}
 	return m, errors.Join(problems...)

@@ -4,6 +4,7 @@ package console
 
 import (
 	"embed"
+	"encoding/json"
 	"io/fs"
 	"net/http"
 	"path"
@@ -50,6 +51,16 @@ func Handler() http.Handler {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 		file.ServeHTTP(w, r)
 	})
+}
+
+// Documents returns what the application sends, by names that begin with console/. It panics if dist
+// is broken.
+func Documents() map[string]string {
+	var documents map[string]string
+	if err := json.Unmarshal(load()["documents.json"].Plain(), &documents); err != nil {
+		panic("console: " + err.Error())
+	}
+	return documents
 }
 
 // load returns the files of the application by their paths in dist, without the suffix of gzip. It

@@ -1,13 +1,15 @@
+import { addTypenameSelectionDocumentTransform } from '@graphql-codegen/client-preset';
 import type { CodegenConfig } from '@graphql-codegen/cli';
 
-// Types of the documents of the console, and the list of the documents by their hashes, which the server permits.
+// Types of the documents of the console. They select __typename already, so that what is sent is what is generated.
 const config: CodegenConfig = {
   schema: '../../../schema.graphql',
   documents: 'src/**/*.graphql',
   generates: {
     './src/gql/': {
       preset: 'client',
-      presetConfig: { fragmentMasking: false, persistedDocuments: { hashAlgorithm: 'sha256' } },
+      presetConfig: { fragmentMasking: false },
+      documentTransforms: [addTypenameSelectionDocumentTransform],
       config: {
         useTypeImports: true,
         enumsAsTypes: true,

@@ -4,7 +4,8 @@ import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 
 import preact from '@preact/preset-vite';
-import { defineConfig, type Plugin } from 'vite';
+import { stringifyDocument } from '@urql/core';
+import { defineConfig, type Plugin, runnerImport } from 'vite';
 
 const OUT = process.env.CONSOLE_OUT ?? '../dist';
 
@@ -24,6 +25,17 @@ const notice: Plugin = {
   },
 };
 
+// documents writes what the console sends, as a server needs it that executes nothing else.
+const documents: Plugin = {
+  name: 'documents',
+  async generateBundle() {
+    const { module } = await runnerImport<Record<string, Parameters<typeof stringifyDocument>[0]>>('./src/gql/graphql.ts');
+    const documents = Object.entries(module).filter(([name]) => name.endsWith('Document'));
+    const texts = Object.fromEntries(documents.map(([name, document]) => [`console/${name.replace(/Document$/, '')}`, stringifyDocument(document)]));
+    this.emitFile({ type: 'asset', fileName: 'documents.json', source: JSON.stringify(texts, null, 1) });
+  },
+};
+
 // compressed leaves the files of a build as gzip alone, as the server has them in it.
 const compressed: Plugin = {
   name: 'compressed',
@@ -40,7 +52,7 @@ const compressed: Plugin = {
 // The names of files have the hashes of their contents: browsers keep them forever.
 export default defineConfig({
   base: '/app/',
-  plugins: [preact(), notice, compressed],
+  plugins: [preact(), notice, documents, compressed],
   build: { outDir: OUT, emptyOutDir: true, target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false } },
   server: { proxy: { '/graphql': 'http://localhost:8080' } },
 });

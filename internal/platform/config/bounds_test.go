@@ -42,6 +42,10 @@ func TestLoad_DocumentsOnlyNeedsDocuments(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"
+	if c, err := Parse(f, checks); err != nil || !c.DocumentsOnly {
+		t.Errorf("for the console alone: %v", err)
+	}
+	f["LINKFORGE_CONSOLE"] = "off"
 	if _, err := Parse(f, checks); !cmp.Equal(blamed(err), []string{"LINKFORGE_DOCUMENTS_ONLY"}) {
 		t.Errorf("without a list: %v", err)
 	}

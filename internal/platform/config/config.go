@@ -169,7 +169,7 @@ type Config struct {
 	Bounds Bounds
 	// JSON file of persisted GraphQL documents by ID. Empty: none.
 	Documents string `env:"LINKFORGE_DOCUMENTS"`
-	// Refuse all other documents: on or off.
+	// Execute these documents and those of the console alone: on or off.
 	DocumentsOnly bool `env:"LINKFORGE_DOCUMENTS_ONLY" default:"off"`
 	// Comma-separated further hosts of this instance. The host of the public URL, localhost and IP
 	// addresses always are; all others must be domains of workspaces.

@@ -184,8 +184,9 @@ func (r *reader) checkCombinations() {
 	if r.CostRate > 0 && r.CostRate < int64(r.Bounds.Cost) {
 		r.report("LINKFORGE_COST_RATE", "must be at least LINKFORGE_MAX_COST, which is what one operation may cost")
 	}
-	if r.DocumentsOnly && r.Documents == "" {
-		r.report("LINKFORGE_DOCUMENTS_ONLY", "needs LINKFORGE_DOCUMENTS, the file of the documents that are allowed")
+	if r.DocumentsOnly && r.Documents == "" && !r.Console {
+		r.report("LINKFORGE_DOCUMENTS_ONLY",
+			"needs LINKFORGE_DOCUMENTS, the file of the documents that are allowed, or LINKFORGE_CONSOLE=on")
 	}
 	if r.SMTPURL != "" && r.MailFrom == "" {
 		r.report("LINKFORGE_MAIL_FROM", "is required with a mail server, as in Linkforge <no-reply@example.com>")

@@ -34,8 +34,8 @@ export const client = new Client({
       addAuthToOperation: operation => session.token.value
         ? utils.appendHeaders(operation, { Authorization: `Bearer ${session.token.value}` })
         : operation,
-      willAuthError: operation => session.isLoggedIn.value && session.token.value === null && operation.kind !== 'teardown',
-      didAuthError: error => session.isLoggedIn.value && codesOf(error).includes('UNAUTHENTICATED'),
+      willAuthError: operation => session.state.value !== 'out' && session.token.value === null && operation.kind !== 'teardown',
+      didAuthError: error => session.state.value !== 'out' && codesOf(error).includes('UNAUTHENTICATED'),
       refreshAuth: () => session.renew(async refreshToken => {
         const { data, error } = await utils.mutate(RefreshSessionDocument, { input: { refreshToken } });
         const renewed = data?.refreshSession;
@@ -53,11 +53,14 @@ export const client = new Client({
   ],
 });
 
+// guest is who has no session: what it asks does not wait for one that is over.
+export const guest = new Client({ url, preferGetMethod: false, exchanges: [fetchExchange] });
+
 // run sends a mutation with one root field, and returns its payload. It throws what stands beside a payload that is null.
 export async function run<Data extends Record<string, unknown>, Variables extends Record<string, unknown>>(
-  document: TypedDocumentNode<Data, Variables>, variables: Variables,
+  document: TypedDocumentNode<Data, Variables>, variables: Variables, by = client,
 ): Promise<NonNullable<Data[Exclude<keyof Data, '__typename'>]>> {
-  const { data, error } = await client.mutation(document, variables);
+  const { data, error } = await by.mutation(document, variables);
   const payload = data && Object.entries(data).find(([name]) => name !== '__typename')?.[1];
   if (!payload) throw error ?? new Error('The server gave no answer.');
   return payload as NonNullable<Data[Exclude<keyof Data, '__typename'>]>;

@@ -1,10 +1,10 @@
 // The frame around all screens: who is logged in, the workspace, and where one can go.
-import { useQuery } from '@urql/preact';
+import { Provider, useQuery } from '@urql/preact';
 import { createContext } from 'preact';
 import { Route, Router, useLocation, useRoute } from 'preact-iso';
-import { useContext, useEffect, useRef } from 'preact/hooks';
+import { useContext, useEffect, useRef, useState } from 'preact/hooks';
 
-import { client } from './api';
+import { client, guest } from './api';
 import { LogOutDocument, MeDocument, type MeQuery, type Permission } from './gql/graphql';
 import { Account } from './screens/account';
 import { Activity } from './screens/activity';
@@ -13,14 +13,15 @@ import { Domains } from './screens/domains';
 import { FirstSteps } from './screens/first';
 import { Keys } from './screens/keys';
 import { Links } from './screens/links';
-import { Login } from './screens/login';
+import { Gatehouse, Login } from './screens/login';
 import { Move } from './screens/move';
 import { People } from './screens/people';
 import { Settings } from './screens/settings';
 import { Tags } from './screens/tags';
 import { Webhooks } from './screens/webhooks';
 import * as session from './session';
-import { attempt, Bones, Empty, Menu, Problem, Toasts } from './ui/kit';
+import { choose, theme, THEMES } from './theme';
+import { attempt, Bones, Dialog, Facts, Menu, Problem, Toasts } from './ui/kit';
 import { Icon, type IconName } from './ui/icon';
 
 export type User = NonNullable<MeQuery['me']>;
@@ -46,15 +47,39 @@ export function usePlace() {
 }
 
 export function App() {
-  return <>{session.isLoggedIn.value ? <Inside /> : <Login />}<Toasts /></>;
+  const { value: state } = session.state;
+  return (
+    <>
+      {state !== 'out' && <Inside />}
+      {state !== 'in' && <Provider value={guest}>{state === 'out' ? <Login /> : <LoginAgain />}</Provider>}
+      <Toasts />
+    </>
+  );
+}
+
+// LoginAgain is over a screen whose session is over: what was typed there stays.
+function LoginAgain() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current!.showModal(), []);
+  return (
+    <dialog ref={dialog} aria-label="Log in again" onCancel={event => event.preventDefault()}>
+      <p class="notice"><span class="grow">Your session has ended. Log in again: what you typed is still here.</span>
+        <button class="button" onClick={session.end}>Leave</button></p>
+      <Login />
+    </dialog>
+  );
 }
 
 function Inside() {
   const [{ data, error, stale }, reload] = useQuery({ query: MeDocument, context: ofWorkspaces });
+  const user = useRef<string>(undefined);
+  useEffect(() => session.state.subscribe(now => now === 'in' && user.current !== undefined && void reloadMe()), []);
   const retry = () => reload({ requestPolicy: 'network-only' });
   if (error && !data?.me) return <main class="narrow"><Problem error={error} retry={retry} /></main>;
   if (!data) return <main><Bones /></main>;
   if (!data.me) return (session.end(), null);
+  user.current ??= data.me.id;
+  if (user.current !== data.me.id) return (location.assign('/app'), null); // another one has logged in
   return (
     <Me.Provider value={{ user: data.me, isStale: stale }}>
       <Router>
@@ -101,12 +126,19 @@ function InWorkspace() {
   const search = useRef<HTMLInputElement>(null);
   const base = `/app/${workspace?.slug}`;
   useEffect(() => { if (workspace) localStorage.setItem(LAST, workspace.slug); }, [workspace?.slug]);
-  useKeys({ '/': () => search.current?.focus(), c: () => route(`${base}/links?new`) });
+  const [hasHelp, setHelp] = useState(false);
+  const may = (permission: Permission) => !!workspace?.permissions.includes(permission);
+  useKeys({ '/': () => search.current?.focus(), '?': () => setHelp(true), c: () => may('LINKS_CREATE') && route(`${base}/links?new`) });
   if (!workspace && isStale) return <main><Bones /></main>;
   if (!workspace) {
-    return <Empty title="No such workspace" text="It does not exist, or you are not a member of it."><a class="button" href="/app">Your workspaces</a></Empty>;
+    return (
+      <Gatehouse title="No such workspace">
+        <p class="soft">It does not exist, or you are not a member of it.</p>
+        <a class="button" href="/app">Your workspaces</a>
+      </Gatehouse>
+    );
   }
-  const shown = SCREENS.filter(({ needs }) => !needs || workspace.permissions.includes(needs));
+  const shown = SCREENS.filter(({ needs }) => !needs || may(needs));
   const find = (event: Event) => {
     event.preventDefault();
     route(`${base}/links?search=${encodeURIComponent(search.current!.value)}`);
@@ -127,19 +159,30 @@ function InWorkspace() {
             <form class="search grow" role="search" onSubmit={find}>
               <input class="input" ref={search} type="search" placeholder="Search links, or paste a short URL" aria-label="Search links" />
             </form>
-            {workspace.permissions.includes('LINKS_CREATE') && <a class="button next end" href={`${base}/links?new`}><Icon name="plus" />New link</a>}
+            {may('LINKS_CREATE') && <a class="button next end" href={`${base}/links?new`}><Icon name="plus" />New link</a>}
           </header>
           <Router>
             {shown.map(({ path: to, component }) => <Route path={`/${to}/:rest*`} component={component} key={to} />)}
             <Route default component={Nothing} />
           </Router>
         </div>
+        {hasHelp && <Help canCreate={may('LINKS_CREATE')} close={() => setHelp(false)} />}
       </div>
     </Place.Provider>
   );
 }
 
-const Nothing = () => <Empty title="Nothing here" text="This page does not exist." />;
+const Help = ({ canCreate, close }: { canCreate: boolean; close: () => void }) => (
+  <Dialog title="Keys" close={close}>
+    <Facts facts={[
+      [<kbd>/</kbd>, 'Search'], canCreate && [<kbd>c</kbd>, 'New link'], [<kbd>Esc</kbd>, 'Close the link, the dialog or the menu'],
+      [<kbd>?</kbd>, 'These keys'],
+    ]} />
+    <p class="soft">The API: <a href="/playground">playground</a>.</p>
+  </Dialog>
+);
+
+const Nothing = () => <main><h1>Nothing here</h1><p class="soft">This page does not exist.</p></main>;
 
 function WorkspaceMenu({ user, workspace }: { user: User; workspace: Workspace }) {
   const { route } = useLocation();
@@ -152,6 +195,7 @@ function WorkspaceMenu({ user, workspace }: { user: User; workspace: Workspace }
       ...(user.workspaces?.nodes ?? []).map(({ slug, name }) => ({ label: name, act: () => route(`/app/${slug}/links`) })),
       { label: 'New workspace', act: () => route('/app/new') },
       { label: 'Your account', act: () => route('/app/account') },
+      ...THEMES.filter(([name]) => name !== theme()).map(([name, label]) => ({ label, act: () => choose(name) })),
       { label: 'Log out', act: logOut },
     ]}>
       <strong class="cut">{workspace.name}</strong><Icon name="down" />

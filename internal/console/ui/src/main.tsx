@@ -11,7 +11,9 @@ import './style/boards.css';
 import './style/admin.css';
 import { client } from './api';
 import { App } from './app';
+import { wear } from './theme';
 
+wear();
 render(
   <Provider value={client}><LocationProvider scope="/app"><App /></LocationProvider></Provider>,
   document.getElementById('app')!,

@@ -32,7 +32,7 @@ export function RangeChoice({ query, change }: Pick<ReturnType<typeof useAddress
   return (
     <>
       <Segments label="Range" value={from ? 'custom' : days ?? String(DEFAULT_DAYS)} change={choose}
-        options={[['7', '7 days'], ['30', '30 days'], ['90', '90 days'], ['custom', 'Custom']]} />
+        options={[['1', 'Today'], ['7', '7 days'], ['30', '30 days'], ['90', '90 days'], ['365', 'Year'], ['custom', 'Custom']]} />
       {from && <span class="row wrap"><DateField label="From" name="from" /><DateField label="To" name="to" /></span>}
     </>
   );

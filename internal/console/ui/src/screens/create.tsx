@@ -17,13 +17,14 @@ const PREVIEW_AFTER_MS = 300;
 export function CreateLink({ offers, close, done }: { offers: Offers; close: () => void; done: () => void }) {
   const { workspace } = usePlace();
   const [values, setValues] = useState({
-    url: '', customCode: '', title: '', tags: '', folderId: '', startsAt: '', expiresAt: '', maxClicks: '', utm: noUtm, gate: noGate,
+    url: '', customCode: '', title: '', tags: '', folderId: '', domainId: '', startsAt: '', expiresAt: '', maxClicks: '', utm: noUtm, gate: noGate,
   });
   const field = bind(values, setValues);
   const [hasMore, setMore] = useState(false);
   const url = withScheme(values.url);
   const preview = usePreview(workspace.id, url);
   const utm = toUtm(values.utm), gate = toGate(values.gate);
+  const hosts = offers?.domains?.nodes.filter(({ status, codeSpace }) => status === 'VERIFIED' && codeSpace === 'OWN') ?? [];
   const hasGate = values.gate.password || gate.notice || gate.confirm;
 
   async function submit() {
@@ -33,6 +34,7 @@ export function CreateLink({ offers, close, done }: { offers: Offers; close: () 
       title: values.title || undefined,
       tags: values.tags ? listOf(values.tags) : undefined,
       folderId: values.folderId || undefined,
+      domainId: values.domainId || undefined,
       startsAt: instantOf(values.startsAt),
       expiresAt: instantOf(values.expiresAt),
       maxClicks: values.maxClicks ? Number(values.maxClicks) : undefined,
@@ -61,6 +63,8 @@ export function CreateLink({ offers, close, done }: { offers: Offers; close: () 
             <datalist id="tags">{offers?.tags?.nodes.map(({ name }) => <option value={name} key={name} />)}</datalist>
             {!!offers?.folders?.nodes.length && <Choice label="Folder" {...field('folderId')}
               options={[['', 'None'], ...offers.folders.nodes.map(({ id, name }) => [id, name] as const)]} />}
+            {hosts.length > 0 && <Choice label="Host" {...field('domainId')} hint="These have codes of their own."
+              options={[['', 'That of the workspace'], ...hosts.map(({ id, host }) => [id, host] as const)]} />}
             <div class="cells">
               <Text label="Starts" type="datetime-local" {...field('startsAt')} />
               <Text label="Ends" type="datetime-local" {...field('expiresAt')} />

@@ -7,49 +7,25 @@ import { Area } from '../chart/area';
 import { Bars } from '../chart/bars';
 import { ALL_DIMENSIONS, BOTS, type Dimension, DIMENSIONS, labelOf, slicesOf } from '../chart/dimensions';
 import { Figure } from '../chart/figure';
-import { type Interval, LinkClickedDocument, type LiveClickFragment, type TimeRange } from '../gql/graphql';
+import { formatOf, RangeChoice, rangeOf } from '../chart/range';
+import { LinkClickedDocument, type LiveClickFragment } from '../gql/graphql';
 import { Badge, Bones, Missing, Time } from '../ui/kit';
 import { Chip, Pick, useAddress } from '../ui/list';
 import type { LinkData } from './link';
 
-// ---- the period and the filter, which are in the URL
-
-const PERIODS = { '24h': 'Last 24 hours', '7d': 'Last 7 days', '30d': 'Last 30 days', '90d': 'Last 90 days', '12m': 'Last 12 months' };
-
-// periodIn is a range of whole hours, days or months in the viewer's zone, so that the period before has as many.
-export function periodIn(query: Record<string, string>): { range: TimeRange; interval: Interval } {
-  const period = query['period'] ?? '30d', now = new Date();
-  const [year, month, day] = [now.getFullYear(), now.getMonth(), now.getDate()];
-  const between = (from: Date, to: Date, interval: Interval) => ({ interval, range: { from: from.toISOString(), to: to.toISOString() } });
-  const hour = (offset: number) => new Date(year, month, day, now.getHours() + offset);
-  if (period === '24h') return between(hour(-23), hour(1), 'HOUR');
-  if (period === '12m') return between(new Date(year, month - 11, 1), new Date(year, month + 1, 1), 'MONTH');
-  return between(new Date(year, month, day - (Number.parseInt(period) || 30) + 1), new Date(year, month, day + 1), 'DAY');
-}
-
-const FORMATS: Partial<Record<Interval, Intl.DateTimeFormatOptions>> = {
-  HOUR: { weekday: 'short', hour: 'numeric', minute: '2-digit' }, MONTH: { month: 'long', year: 'numeric' },
-  DAY: { weekday: 'short', day: 'numeric', month: 'short' },
-};
-
 // RARE are left out where they say nothing.
 const RARE: Dimension[] = ['language', 'target', 'qrSource', 'utmSource', 'utmCampaign'];
-
-// ---- the tab
 
 export function Clicks({ link, refresh }: { link: LinkData; refresh: () => void }) {
   const { stats } = link;
   const { query, change } = useAddress();
   if (stats === undefined) return <Bones />;
-  const format = new Intl.DateTimeFormat(undefined, FORMATS[periodIn(query).interval]);
+  const { interval, days } = rangeOf(query), period = `${days} days before`;
   const chips = ALL_DIMENSIONS.filter(of => query[of] !== undefined);
   return (
     <>
       <div class="row wrap">
-        <select class="input pick" aria-label="Period" value={query['period'] ?? '30d'}
-          onChange={event => change({ period: event.currentTarget.value })}>
-          {Object.entries(PERIODS).map(([value, text]) => <option value={value} key={value}>{text}</option>)}
-        </select>
+        <RangeChoice query={query} change={change} />
         <Pick label="People and bots" name="bots" options={BOTS} />
         {chips.map(of => (
           <Chip key={of} remove={() => change({ [of]: undefined })}>
@@ -60,12 +36,12 @@ export function Clicks({ link, refresh }: { link: LinkData; refresh: () => void 
       {!stats ? <Missing what="The statistics" /> : (
         <>
           <dl class="figures">
-            <Figure name="Clicks" now={stats.clicks} before={stats.previous?.clicks} period="period before" />
-            <Figure name="Visitors" now={stats.visitors} before={stats.previous?.visitors} period="period before" />
-            <Figure name="By bots" now={stats.bots} before={stats.previous?.bots} period="period before" />
+            <Figure name="Clicks" now={stats.clicks} before={stats.previous?.clicks} period={period} />
+            <Figure name="Visitors" now={stats.visitors} before={stats.previous?.visitors} period={period} />
+            <Figure name="By bots" now={stats.bots} before={stats.previous?.bots} period={period} />
           </dl>
           {stats.series && (stats.clicks || stats.previous?.clicks
-            ? <Area points={stats.series} before={stats.previous?.series ?? undefined} format={start => format.format(Date.parse(start))} />
+            ? <Area points={stats.series} before={stats.previous?.series ?? undefined} format={formatOf(interval)} />
             : <p class="quiet">No clicks yet in this period.</p>)}
           <div class="cells bars-of-all">
             {ALL_DIMENSIONS.map(of => {
@@ -112,7 +88,7 @@ function Live({ link, isFiltered, refresh }: { link: LinkData; isFiltered: boole
   const shown = isFiltered ? stored : [...heard.filter(click => !known.has(click.id)), ...stored].slice(0, SHOWN);
   return (
     <section class="section">
-      <h3 class="row">Last clicks {!isFiltered && <Badge kind="good">live</Badge>}</h3>
+      <h2 class="row">Last clicks {!isFiltered && <Badge kind="good">live</Badge>}</h2>
       {shown.length === 0 && <p class="soft">{isFiltered ? 'None match.' : 'Open the short URL: its click appears here.'}</p>}
       <ul class="rows">
         {shown.map(({ id, at, country, device, browser, os, referrer, bot, qrSource }) => (

@@ -7,10 +7,20 @@ import { say } from '../ui/kit';
 
 const CONFLICT = 'This link has been changed meanwhile. What you typed is still here: save again to put it in place of the other change.';
 
-// useLinkDraft is a copy of values of a link. While nothing of it is edited, it follows the link, which reload brings up to date.
-export function useLinkDraft<T extends object>(link: HeadFragment, fresh: T, reload: () => void) {
-  const [{ base, values, seen }, put] = useState({ base: fresh, values: fresh, seen: link.updatedAt });
+type Draft<T> = { base: T; values: T; seen: string };
+
+// edited are the drafts with changes, by link and part: they stay while one looks at something else.
+const edited = new Map<string, Draft<unknown>>();
+addEventListener('beforeunload', event => edited.size > 0 && event.preventDefault());
+
+// useLinkDraft is a copy of values of a part of a link. While nothing of it is edited, it follows the link, which reload brings up to date.
+export function useLinkDraft<T extends object>(part: string, link: HeadFragment, fresh: T, reload: () => void) {
+  const key = `${link.id} ${part}`;
+  const [draft, put] = useState(() => edited.get(key) as Draft<T> ?? { base: fresh, values: fresh, seen: link.updatedAt });
+  const { base, values, seen } = draft;
   const changed = (Object.keys(values) as (keyof T)[]).filter(name => JSON.stringify(values[name]) !== JSON.stringify(base[name]));
+  if (changed.length > 0) edited.set(key, draft);
+  else edited.delete(key);
   const reset = () => put({ base: fresh, values: fresh, seen: link.updatedAt });
   const isInConflict = useRef(false);
   useEffect(() => {

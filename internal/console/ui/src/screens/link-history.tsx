@@ -41,7 +41,7 @@ export function History({ link, more }: { link: LinkData; more: () => void }) {
       <Planned link={link} plan={isWriter && isAlive ? () => setAsked('plan') : undefined} />
       <section class="section">
         <div class="row">
-          <h3 class="grow">History</h3>
+          <h2 class="grow">History</h2>
           <button class="button" onClick={() => setAsked('asOf')}>As of…</button>
         </div>
         <ol class="rows">
@@ -138,7 +138,7 @@ function Planned({ link, plan }: { link: LinkData; plan?: () => void }) {
   return (
     <section class="section">
       <div class="row">
-        <h3 class="grow">Planned changes</h3>
+        <h2 class="grow">Planned changes</h2>
         {plan && <button class="button" onClick={plan}>Plan a change</button>}
       </div>
       {!link.scheduledChanges?.length && <p class="soft">Such as another destination once a sale begins.</p>}

@@ -5,7 +5,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { usePlace } from '../app';
 import type { RoutingFragment, Stickiness } from '../gql/graphql';
 import { bind, Choice, Form, Text } from '../ui/form';
-import { Badge } from '../ui/kit';
+import { Badge, Facts } from '../ui/kit';
 import { Icon, type IconName } from '../ui/icon';
 import type { LinkData } from './link';
 import { pick, useLinkDraft } from './link-draft';
@@ -13,23 +13,26 @@ import { Plan } from './link-history';
 import { Settings } from './link-routing';
 import { describePath, type Explanation, TryVisit } from './link-visit';
 import type { Offers } from './links';
-import { type Condition, draftOf, inputOf, type Kind, newCondition, newRule, newTarget, type Rule, type Target } from './rule-draft';
+import { type Condition, type Draft, draftOf, inputOf, type Kind, newCondition, newRule, newTarget, type Rule, type Target } from './rule-draft';
 
 const STICKINESS: readonly (readonly [Stickiness, string])[] = [
   ['NONE', 'Each visit draws a target'], ['VISITOR', 'The same visitor gets the same target'], ['COOKIE', 'A cookie remembers the target'],
 ];
+
+const FIRST_DECIDES = 'The first rule that holds decides. Without one, visitors get to the link’s destination.';
 
 type RulesProps = { link: LinkData; routing: RoutingFragment; offers: Offers; reload: () => void };
 
 export function Rules({ link, routing, offers, reload }: RulesProps) {
   const { may } = usePlace();
   const fresh = useMemo(() => draftOf(routing), [link.updatedAt]);
-  const { values, set, changed, save, reset, footer } = useLinkDraft(link, fresh, reload);
+  const { values, set, changed, save, reset, footer } = useLinkDraft('rules', link, fresh, reload);
   const [explanation, setExplanation] = useState<Explanation | null>(null);
   const [isPlanned, setPlanned] = useState(false);
   const unsaved = pick(inputOf(values), changed);
   const isWriter = may('LINKS_WRITE') && link.status !== 'DELETED';
   const list = edits(values.rules, set('rules'));
+  if (!isWriter) return <><TryVisit link={link} tell={setExplanation} /><RoutingText draft={values} /></>;
   return (
     <>
       {routing.warnings?.map(({ message, field }) => (
@@ -37,30 +40,68 @@ export function Rules({ link, routing, offers, reload }: RulesProps) {
       ))}
       <TryVisit link={link} routing={changed.length > 0 ? unsaved : undefined} tell={setExplanation} />
       <Form action="Save" submit={() => save({ routing: unsaved })} {...footer}>
-        <fieldset disabled={!isWriter} class="stack">
-          <section class="section">
-            <div class="row">
-              <h3 class="grow">Rules</h3>
-              <button class="button" type="button" onClick={() => list.add(newRule())}><Icon name="plus" />Add rule</button>
-            </div>
-            <p class="soft">The first rule that holds decides. Without one, visitors get to the link’s destination.</p>
-            <ol>
-              {values.rules.map((rule, i) => (
-                <RuleItem key={rule.key} rule={rule} i={i} url={link.originalUrl} explanation={explanation} set={list.setter(i)}>
-                  <Small icon="up" label={`Move rule ${i + 1} up`} act={() => list.move(i, i - 1)} disabled={i === 0} />
-                  <Small icon="down" label={`Move rule ${i + 1} down`} act={() => list.move(i, i + 1)} disabled={!values.rules[i + 1]} />
-                  <Small icon="close" label={`Remove rule ${i + 1}`} act={() => list.remove(i)} />
-                </RuleItem>
-              ))}
-            </ol>
-          </section>
-          <Settings values={values} set={set} offers={offers} link={link} />
-        </fieldset>
+        <section class="section">
+          <div class="row">
+            <h2 class="grow">Rules</h2>
+            <button class="button" type="button" onClick={() => list.add(newRule())}><Icon name="plus" />Add rule</button>
+          </div>
+          <p class="soft">{FIRST_DECIDES}</p>
+          <ol>
+            {values.rules.map((rule, i) => (
+              <RuleItem key={rule.key} rule={rule} i={i} url={link.originalUrl} explanation={explanation} set={list.setter(i)}>
+                <Small icon="up" label={`Move rule ${i + 1} up`} act={() => list.move(i, i - 1)} disabled={i === 0} />
+                <Small icon="down" label={`Move rule ${i + 1} down`} act={() => list.move(i, i + 1)} disabled={!values.rules[i + 1]} />
+                <Small icon="close" label={`Remove rule ${i + 1}`} act={() => list.remove(i)} />
+              </RuleItem>
+            ))}
+          </ol>
+        </section>
+        <Settings values={values} set={set} offers={offers} link={link} />
         {changed.length > 0 && <button class="button" type="button" onClick={() => setPlanned(true)}>Plan this change for later…</button>}
       </Form>
       {isPlanned && <Plan link={link} routing={unsaved} done={reset} close={() => setPlanned(false)} />}
     </>
   );
+}
+
+// RoutingText is the routing as those read it who cannot edit it.
+function RoutingText({ draft: { rules, gate, utm, card, pendingUrl, endedUrl } }: { draft: Draft }) {
+  const listed = (conditions: Condition[], word: string) => conditions.map(textOf).join(` ${word} `);
+  return (
+    <section class="section">
+      <h2>Rules</h2>
+      <p class="soft">{FIRST_DECIDES}</p>
+      <ol class="rows">
+        {rules.map(({ key, name, enabled, when, unless, targets }, i) => (
+          <li key={key}>
+            <p class="row"><strong class="cut">{name || `Rule ${i + 1}`}</strong>{!enabled && <Badge>off</Badge>}</p>
+            <p>{listed(when, 'and') || 'Always'}{unless.length > 0 && `, unless ${listed(unless, 'or')}`}</p>
+            {targets.map(target => (
+              <p class="soft broken" key={target.key}>→ {target.url || 'the destination'}{targets.length > 1 && ` (share ${target.share})`}</p>
+            ))}
+          </li>
+        ))}
+      </ol>
+      <Facts facts={[
+        ['Before the redirect', [gate.hasPassword && 'a password', gate.notice, gate.confirm && 'a button'].filter(Boolean).join(', ')],
+        ['UTM values', Object.values(utm).filter(Boolean).join(', ')], ['Card', card.title],
+        ['Until it starts', pendingUrl], ['Once it has ended', endedUrl],
+      ]} />
+    </section>
+  );
+}
+
+// textOf is a condition in words.
+function textOf({ kind, text, isUnknown, picked, value, from, to }: Condition): string {
+  const name = KINDS.find(([known]) => known === kind)![1], days = picked.map(day => DAYS[day as keyof typeof DAYS]).join(', ');
+  switch (kind) {
+    case 'bot': return value === 'yes' ? 'a bot' : 'no bot';
+    case 'query': return `${name} ${text}${value && ` = ${value}`}`;
+    case 'during': return `${name} ${from} to ${to}`;
+    case 'weekly': return `${days} ${from} to ${to} (${text})`;
+  }
+  const values = kind === 'device' ? picked.map(one => DEVICES[one as keyof typeof DEVICES]).join(', ') : text;
+  return `${name} ${[values, isUnknown && 'unknown'].filter(Boolean).join(', ')}`;
 }
 
 // edits are those of a list that is not changed in place.

@@ -1,11 +1,12 @@
 // A link: what it is and what one can do with it, above its clicks, details, rules and history.
 import { useQuery } from '@urql/preact';
 import { useLocation } from 'preact-iso';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 
 import { accepted, run } from '../api';
 import { usePlace } from '../app';
 import { clickFilterOf } from '../chart/dimensions';
+import { rangeOf, timezone } from '../chart/range';
 import {
   CheckLinkDocument, DeleteLinkDocument, type HeadFragment, LinkDocument, type LinkQuery, RestoreLinkDocument, UpdateLinkDocument,
   type UpdateLinkInput,
@@ -15,7 +16,7 @@ import { attempt, Badge, Bones, Copy, Count, Empty, Facts, Menu, Missing, Proble
 import { Icon } from '../ui/icon';
 import { middleCut, withQuery, withScheme } from '../ui/url';
 import { shortText } from './first';
-import { Clicks, periodIn } from './link-clicks';
+import { Clicks } from './link-clicks';
 import { pick, useLinkDraft } from './link-draft';
 import { History } from './link-history';
 import { Qr } from './link-qr';
@@ -36,9 +37,9 @@ export function LinkPanel({ id, offers, back }: { id: string; offers: Offers; ba
   const [versions, setVersions] = useState(10);
   const tabs = (Object.keys(TABS) as Tab[]).filter(name => name !== 'clicks' || may('STATS_READ'));
   const tab = tabs.find(name => name === query['tab']) ?? tabs[0]!;
-  const filter = clickFilterOf(query), period = useMemo(() => periodIn(query), [query['period']]);
+  const filter = clickFilterOf(query), { range, interval } = rangeOf(query);
   const [{ data, error }, reload] = useQuery({ query: LinkDocument, variables: {
-    id, versions, filter, ...period, timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+    id, versions, filter, range, interval, timezone,
     withClicks: tab === 'clicks', withDetails: tab === 'details', withRules: tab === 'rules', withHistory: tab === 'history',
   } });
   const link = data?.link;
@@ -91,9 +92,9 @@ function Head({ link, back }: { link: HeadFragment; back: string }) {
     <header class="stack">
       <div class="row">
         <a class="button plain icon back" href={back} aria-label="Back to the list" title="Back to the list"><Icon name="close" /></a>
-        <h2 aria-label={shortText(shortUrl)}>
+        <h1 aria-label={shortText(shortUrl)}>
           <a class="short row" href={shortUrl} target="_blank" rel="noopener noreferrer" title="Open"><ShortUrl url={shortUrl} /></a>
-        </h2>
+        </h1>
         <Copy text={shortUrl} />
         <State link={link} />
         <span class="row end">
@@ -175,7 +176,7 @@ function Details({ link, offers, reload }: DetailsProps) {
 }
 
 function Edit({ link, offers, reload }: DetailsProps) {
-  const { values, set, changed, save, footer } = useLinkDraft(link, detailsOf(link), reload);
+  const { values, set, changed, save, footer } = useLinkDraft('details', link, detailsOf(link), reload);
   const folders: [string, string][] = offers?.folders?.nodes.map(({ id, name }) => [id, name]) ?? [];
   const field = <K extends keyof typeof values>(path: K) => ({ path, value: values[path], change: set(path) });
   return (
@@ -219,7 +220,7 @@ function Destinations({ link }: { link: LinkData }) {
   return (
     <section class="section">
       <div class="row">
-        <h3 class="grow">Does it work?</h3>
+        <h2 class="grow">Does it work?</h2>
         {may('LINKS_WRITE') && (
           <button class="button" onClick={check} disabled={isChecking}>{isChecking ? 'Checking…' : 'Check now'}</button>
         )}

@@ -107,7 +107,9 @@ function Filters({ offers }: { offers: Offers }) {
       {query['search'] && <Chip remove={() => change({ search: undefined })}>“{query['search']}”</Chip>}
       <Pick label="Tag" name="tag" options={offers?.tags?.nodes.map(({ name }) => [name, name])} />
       <Pick label="Folder" name="folder" options={offers?.folders?.nodes.map(({ id, name }) => [id, name])} />
+      <Pick label="Domain" name="domain" options={offers?.domains?.nodes.map(({ id, host }) => [id, host])} />
       <Pick label="State" name="status" options={STATES} />
+      <Pick label="Not archived" name="archived" options={[['yes', 'Archived']]} />
       <Pick label="Newest" name="order" options={ORDERS} />
     </div>
   );
@@ -119,7 +121,7 @@ type RowProps = { link: RowFragment; isSelected: boolean; isOpen: boolean; selec
 function Row({ link, isSelected, isOpen, select, href }: RowProps) {
   const { gate, rules } = link.routing;
   return (
-    <li class="link" aria-selected={isSelected}>
+    <li class={isSelected ? 'link selected' : 'link'}>
       {select ? <input type="checkbox" checked={isSelected} onChange={select} aria-label={`Select ${link.code}`} /> : <span />}
       <span class="short row">
         <a class="cut row" href={href} aria-label={shortText(link.shortUrl)} aria-current={isOpen || undefined}>

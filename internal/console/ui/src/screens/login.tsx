@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { useQuery } from '@urql/preact';
 
-import { run, type UserError } from '../api';
+import { guest, run as runBy, type UserError } from '../api';
 import {
   type AuthMethod, CompleteLoginDocument, FinishSsoDocument, LogInDocument, LoginOptionsDocument, RegisterDocument,
   RequestPasswordResetDocument, StartSsoDocument,
@@ -20,6 +20,8 @@ type Answer = {
 };
 type Challenge = { token: string; methods: AuthMethod[] };
 type Mode = 'login' | 'register' | 'reset';
+
+const run: typeof runBy = (document, variables) => runBy(document, variables, guest);
 
 const TRANSACTION = 'linkforge.sso'; // in the session storage, never in a URL: who has it and the code can log in
 const TITLES: Record<Mode, string> = { login: 'Log in', register: 'Create your account', reset: 'Reset your password' };

@@ -168,8 +168,8 @@ export function Badge({ kind = '', children }: { kind?: 'good' | 'warn' | 'bad' 
 }
 
 // Facts are names and values. Those without a value are left out.
-export function Facts({ facts }: { facts: [string, ComponentChildren][] }) {
-  return <dl class="facts">{facts.map(([name, fact]) => fact && <div key={name}><dt>{name}</dt><dd dir="auto">{fact}</dd></div>)}</dl>;
+export function Facts({ facts }: { facts: (false | [ComponentChildren, ComponentChildren])[] }) {
+  return <dl class="facts">{facts.map(fact => fact && fact[1] && <div><dt>{fact[0]}</dt><dd dir="auto">{fact[1]}</dd></div>)}</dl>;
 }
 
 // Empty says that there is nothing yet, and what to do next.

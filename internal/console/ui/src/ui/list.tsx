@@ -1,7 +1,7 @@
 // What lists share: a filter in the address, pages behind cursors, and what can be chosen above them.
 import type { ComponentChildren } from 'preact';
 import { useLocation } from 'preact-iso';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 
 import { attempt } from './kit';
 import { Icon } from './icon';
@@ -28,8 +28,19 @@ export function usePages<Row>(first: MaybePage<Row>, load: (after: string) => Pr
   });
   return {
     rows: pages.flatMap(page => page.nodes),
-    more: hasNextPage && endCursor ? <button class="button more" onClick={show}>Show more</button> : null,
+    more: hasNextPage && endCursor ? <More key={endCursor} show={show} /> : null,
   };
+}
+
+// More loads what comes next when one scrolls to it.
+function More({ show }: { show: () => void }) {
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    const observer = new IntersectionObserver(([entry]) => entry!.isIntersecting && show(), { rootMargin: '400px' });
+    observer.observe(button.current!);
+    return () => observer.disconnect();
+  }, []);
+  return <button class="button more" ref={button} onClick={show}>Show more</button>;
 }
 
 type Option = readonly [value: string, text: string];
