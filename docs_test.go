@@ -126,18 +126,32 @@ func TestDocs_OperationsAreValid(t *testing.T) {
 	operations := 0
 	for file, text := range documents(t) {
 		for _, block := range codeBlock.FindAllStringSubmatch(text, -1) {
-			if block[1] != "graphql" {
-				continue
-			}
-			operations++
-			if _, errs := gqlparser.LoadQuery(schema, block[2]); errs != nil {
-				t.Errorf("%s: %v\n%s", file, errs, strings.TrimSpace(block[2]))
+			for _, operation := range operationsOf(block[1], block[2]) {
+				operations++
+				if _, errs := gqlparser.LoadQuery(schema, operation); errs != nil {
+					t.Errorf("%s: %v\n%s", file, errs, strings.TrimSpace(operation))
+				}
 			}
 		}
 	}
 	if operations < 15 {
 		t.Errorf("only %d operations found", operations)
 	}
+}
+
+var quotedOperation = regexp.MustCompile(`['\x60]((?:\{ |(?:query|mutation|subscription) )[^'\x60]*)['\x60]`)
+
+// operationsOf returns the GraphQL operations of a code block, which has one or is a script that quotes them.
+func operationsOf(language, code string) (operations []string) {
+	switch language {
+	case "graphql":
+		operations = append(operations, code)
+	case "html", "js":
+		for _, quoted := range quotedOperation.FindAllStringSubmatch(code, -1) {
+			operations = append(operations, quoted[1])
+		}
+	}
+	return operations
 }
 
 // TestAudit_KnowsTypesWithoutIDs compares the schema with the list of scripts/audit. A type that
@@ -249,9 +263,9 @@ func TestDocs_CommandsCanBePasted(t *testing.T) {
 func TestDocs_MapAllScalars(t *testing.T) {
 	t.Parallel()
 	printed := regexp.MustCompile(`scalars: \{ .* \}`).FindString(documents(t)["docs/guide/front-ends.md"])
-	example := string(must.Value(os.ReadFile("examples/web/codegen.ts"))(t))
-	if printed == "" || !strings.Contains(example, printed) {
-		t.Errorf("%q is not in examples/web/codegen.ts", printed)
+	console := string(must.Value(os.ReadFile("internal/console/ui/codegen.ts"))(t))
+	if printed == "" || !strings.Contains(console, printed) {
+		t.Errorf("%q is not in the codegen.ts of the console", printed)
 	}
 	for name, definition := range must.Value(gqlparser.LoadSchema(&ast.Source{Input: linkforge.Schema}))(t).Types {
 		if definition.Kind == ast.Scalar && !definition.BuiltIn && !strings.Contains(printed, name+": '") {
