@@ -11,7 +11,7 @@ const NAMES = { ADMIN: 'Bea Admin', EDITOR: 'Edi Tor', VIEWER: 'Vi Ewer' };
 
 export async function roles({ browser, owner, isRough }) {
   owner ??= await account('Ada Lovelace');
-  const workspace = await shop(owner);
+  const workspace = await shop(owner, { hasWebhook: !isRough });
   for (const [role, screens] of Object.entries(ROLES)) {
     const user = role === 'OWNER' ? owner : await invited(owner, workspace.id, NAMES[role], role);
     const context = await open(browser);
@@ -53,7 +53,7 @@ async function useLinks(page, role, workspace, isRough) {
   await page.keyboard.press('?');
   await page.getByRole('dialog', { name: 'Keys' }).waitFor();
   await page.keyboard.press('Escape');
-  await page.getByRole('dialog', { name: 'Keys' }).waitFor({ state: 'detached' });
+  await page.locator('dialog').waitFor({ state: 'detached' });
   await page.keyboard.press('/');
   await page.keyboard.type(`${base}/${workspace.slug}/spring`.replace('http://', ''));
   await page.keyboard.press('Enter');

@@ -5,9 +5,10 @@
 // CHROMIUM names the browser. UPDATE_SHOTS=1 replaces the screenshots that it compares with; DOCS_IMAGES names a folder for those of
 // the documentation. It exits with 1 when a step fails or a browser complains.
 import { faults } from './faults.js';
+import { guide } from './guide.js';
 import { firstAccount, singleSignOn } from './production.js';
 import { roles } from './roles.js';
-import { complaints, launch } from './stage.js';
+import { base, complaints, launch, tell } from './stage.js';
 import { pictures, tour } from './tour.js';
 
 const [mode, only] = process.argv.slice(2);
@@ -19,6 +20,7 @@ const PARTS = {
     tour: () => tour({ browser }),
     roles: async () => pictures({ browser, ...await roles({ browser }) }),
     faults: () => faults({ browser }),
+    guide: () => guide({ browser, api: base, tell }),
   },
   production: {
     roles: async () => roles({ browser, owner: await firstAccount({ browser }), isRough: true }),

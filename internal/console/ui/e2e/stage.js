@@ -102,8 +102,7 @@ export async function logIn(page, { email, password = PASSWORD }) {
 
 // settled waits until nothing is loaded any more, so that what is looked at is complete.
 export async function settled(page) {
-  await page.locator('[aria-busy=true]').waitFor({ state: 'detached' });
-  await page.waitForFunction(() => !document.querySelector('.stale'));
+  await page.waitForFunction(() => !document.querySelector('[aria-busy=true], .stale'));
 }
 
 // check has axe look at a page, in both widths and colours, and compares screenshots of two of these with those that are committed.
@@ -114,12 +113,14 @@ export async function check(page, name, { shots = false } = {}) {
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
     await settled(page);
+    await page.waitForFunction(() => document.documentElement.scrollWidth <= innerWidth, null, { timeout: 2000 }).catch(() => {});
     await page.evaluate(axe);
     const violations = await page.evaluate(async () => (await window.axe.run(document, { resultTypes: ['violations'] })).violations
       .map(({ id, nodes }) => `${id}: ${nodes.map(node => `${node.target} ${node.failureSummary}`).slice(0, 3).join(' | ')}`));
     for (const violation of violations) complaints.push(`axe, ${name}, ${width} px, ${colorScheme}: ${violation}`);
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    if (wide > 0) complaints.push(`${name} is ${wide} px wider than ${width}`);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth && [...document.querySelectorAll('main *')]
+      .filter(element => element.getBoundingClientRect().right > innerWidth).map(element => element.outerHTML.slice(0, 80)).slice(0, 6).join(' '));
+    if (wide) complaints.push(`${name} is wider than ${width}: ${wide}`);
     if (shots && (width === 1280) === (colorScheme === 'light')) await compare(page, `${name}-${width}`);
   }
   await page.setViewportSize(before);

@@ -1,9 +1,10 @@
 // The client: queries and mutations by POST, subscriptions by server-sent events, and tokens that are renewed when they end.
 import {
-  cacheExchange, Client, type CombinedError, fetchExchange, subscriptionExchange, type TypedDocumentNode,
+  cacheExchange, Client, type CombinedError, fetchExchange, mapExchange, subscriptionExchange, type TypedDocumentNode,
 } from '@urql/core';
 import { authExchange } from '@urql/exchange-auth';
 import { createClient } from 'graphql-sse';
+import { signal } from '@preact/signals';
 
 import { RefreshSessionDocument } from './gql/graphql';
 import * as session from './session';
@@ -24,12 +25,19 @@ export function codesOf(error: CombinedError | undefined): string[] {
   return error?.graphQLErrors.map(one => one.extensions['code'] as string) ?? [];
 }
 
-export const client = new Client({
+// lost counts the answers without the workspace that was asked for: the user is no member any more.
+export const lost = signal(0);
+
+// guest is who has no session: what it asks does not wait for one that is over.
+export const guest = new Client({ url, preferGetMethod: false, exchanges: [fetchExchange] });
+
+export const client: Client = new Client({
   url,
   preferGetMethod: false,
   requestPolicy: 'cache-and-network',
   exchanges: [
     cacheExchange,
+    mapExchange({ onResult: ({ data, error }) => { if (data?.workspace === null && !error) lost.value++; } }),
     authExchange(async utils => ({
       addAuthToOperation: operation => session.token.value
         ? utils.appendHeaders(operation, { Authorization: `Bearer ${session.token.value}` })
@@ -37,11 +45,8 @@ export const client = new Client({
       willAuthError: operation => session.state.value !== 'out' && session.token.value === null && operation.kind !== 'teardown',
       didAuthError: error => session.state.value !== 'out' && codesOf(error).includes('UNAUTHENTICATED'),
       refreshAuth: () => session.renew(async refreshToken => {
-        const { data, error } = await utils.mutate(RefreshSessionDocument, { input: { refreshToken } });
-        const renewed = data?.refreshSession;
-        if (renewed?.token && renewed.refreshToken) return { token: renewed.token, refreshToken: renewed.refreshToken };
-        if (error || !renewed) throw error ?? new Error('the session was not renewed');
-        return null;
+        const renewed = await run(RefreshSessionDocument, { input: { refreshToken } }, guest);
+        return renewed.token && renewed.refreshToken ? { token: renewed.token, refreshToken: renewed.refreshToken } : null;
       }),
     })),
     fetchExchange,
@@ -52,9 +57,6 @@ export const client = new Client({
     }),
   ],
 });
-
-// guest is who has no session: what it asks does not wait for one that is over.
-export const guest = new Client({ url, preferGetMethod: false, exchanges: [fetchExchange] });
 
 // run sends a mutation with one root field, and returns its payload. It throws what stands beside a payload that is null.
 export async function run<Data extends Record<string, unknown>, Variables extends Record<string, unknown>>(

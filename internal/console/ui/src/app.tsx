@@ -4,7 +4,7 @@ import { createContext } from 'preact';
 import { Route, Router, useLocation, useRoute } from 'preact-iso';
 import { useContext, useEffect, useRef, useState } from 'preact/hooks';
 
-import { client, guest } from './api';
+import { client, guest, lost } from './api';
 import { LogOutDocument, MeDocument, type MeQuery, type Permission } from './gql/graphql';
 import { Account } from './screens/account';
 import { Activity } from './screens/activity';
@@ -74,6 +74,7 @@ function Inside() {
   const [{ data, error, stale }, reload] = useQuery({ query: MeDocument, context: ofWorkspaces });
   const user = useRef<string>(undefined);
   useEffect(() => session.state.subscribe(now => now === 'in' && user.current !== undefined && void reloadMe()), []);
+  useEffect(() => lost.subscribe(times => times > 0 && void reloadMe()), []);
   const retry = () => reload({ requestPolicy: 'network-only' });
   if (error && !data?.me) return <main class="narrow"><Problem error={error} retry={retry} /></main>;
   if (!data) return <main><Bones /></main>;

@@ -13,7 +13,21 @@ const dayFormat = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 's
 
 type AreaProps = { points: Point[]; before?: Point[]; format: (start: string) => string };
 
+const darkness = matchMedia('(prefers-color-scheme: dark)');
+
+// useIsDark changes when the system changes its colours, which what is drawn does not follow by itself.
+function useIsDark(): boolean {
+  const [isDark, setDark] = useState(darkness.matches);
+  useEffect(() => {
+    const change = () => setDark(darkness.matches);
+    darkness.addEventListener('change', change);
+    return () => darkness.removeEventListener('change', change);
+  }, []);
+  return isDark;
+}
+
 export function Area({ points, before, format }: AreaProps) {
+  const isDark = useIsDark();
   const box = useRef<HTMLDivElement>(null);
   const [at, setAt] = useState<number | null>(null);
   useEffect(() => {
@@ -40,7 +54,7 @@ export function Area({ points, before, format }: AreaProps) {
     const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT }));
     observer.observe(element);
     return () => (observer.disconnect(), plot.destroy());
-  }, [points, before]);
+  }, [points, before, isDark]);
 
   const pointed = at === null ? undefined : points[at];
   return (

@@ -9,7 +9,7 @@ import {
 } from '../gql/graphql';
 import { FormDialog } from '../ui/dialogs';
 import { Check, Choice, Text, useFields } from '../ui/form';
-import { attempt, Badge, Copy, Empty, Menu, say, Time } from '../ui/kit';
+import { attempt, Badge, Copy, Empty, Facts, Menu, say, Time } from '../ui/kit';
 import { Icon } from '../ui/icon';
 import { type Adding, Line, Page, Rows, useScreen } from '../ui/page';
 import { withScheme } from '../ui/url';
@@ -96,11 +96,10 @@ function DnsRecord({ domain, canCheck, isOpen }: { domain: Domain; canCheck: boo
   return (
     <details class="more" ref={details} open={isOpen}>
       <summary>{domain.status === 'FAILING' ? 'Restore this' : 'Set this'} DNS record, and keep it</summary>
-      <dl class="facts">
-        <dt>Type</dt><dd><code>TXT</code></dd>
-        <dt>Name</dt><dd><code>{domain.recordName}</code><Copy text={domain.recordName} /></dd>
-        <dt>Value</dt><dd><code>{domain.recordValue}</code><Copy text={domain.recordValue} /></dd>
-      </dl>
+      <Facts facts={[
+        ['Type', <code>TXT</code>], ['Name', <><code>{domain.recordName}</code><Copy text={domain.recordName} /></>],
+        ['Value', <><code>{domain.recordValue}</code><Copy text={domain.recordValue} /></>],
+      ]} />
       <p class="soft">Direct the host to this server, too: with a CNAME record of {domain.host} with the value {location.hostname}.</p>
       {canCheck && <div class="row"><button class="button" onClick={check}>Check now</button><small role="status">{result}</small></div>}
     </details>

@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { useQuery } from '@urql/preact';
 
-import { guest, run as runBy, type UserError } from '../api';
+import { guest, Refused, run as runBy, type UserError } from '../api';
 import {
   type AuthMethod, CompleteLoginDocument, FinishSsoDocument, LogInDocument, LoginOptionsDocument, RegisterDocument,
   RequestPasswordResetDocument, StartSsoDocument,
@@ -124,6 +124,6 @@ async function finishSso(): Promise<Answer | undefined> {
   history.replaceState(null, '', location.pathname);
   const transaction = sessionStorage.getItem(TRANSACTION), code = query.get('code');
   sessionStorage.removeItem(TRANSACTION);
-  if (!transaction || !code) throw new Error('not completed');
+  if (!transaction || !code) throw new Refused('The log-in at the provider was not completed.');
   return run(FinishSsoDocument, { input: { transaction, code, state, issuer: query.get('iss') } });
 }

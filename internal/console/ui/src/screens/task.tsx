@@ -9,7 +9,7 @@ import {
   ApplyImportDocument, CancelTaskDocument, CheckParityDocument, type ImportLossReason, type ImportOutcome, type ImportSource,
   type ParityVerdict, type ProgressFragment, TaskDocument, type TaskQuery,
 } from '../gql/graphql';
-import { attempt, Badge, Confirm, Copy, Count, Empty, formatCount, say, Time, Wait } from '../ui/kit';
+import { attempt, Badge, Confirm, Copy, Count, Empty, Facts, formatCount, say, Time, Wait } from '../ui/kit';
 import { Segments, useAddress, usePages, words } from '../ui/list';
 import { undoOf } from '../undo';
 import { shortText } from './first';
@@ -158,10 +158,10 @@ function ImportReport({ task, report, load, reload }: { task: Task; report: Repo
       {isUndoing && <Confirm title="Undo this import?" action="Undo import" close={() => setUndoing(false)} confirm={undo}
         text="Links that it has created are deleted, and those that it has changed are as before." />}
       <Facts facts={[
-        ['Hosts', report.hosts.map(({ host, rows: n, domain }) => `${host} → ${domain?.host ?? location.host} (${formatCount(n)})`)],
-        ['Not kept as it was', report.losses.map(loss => `${textOf(loss)} (${formatCount(loss.rows)})`)],
-        ['Ignored fields', report.ignoredFields],
-        ['Ended already', report.ended > 0 ? [`${formatCount(report.ended)} links are past their end`] : []],
+        ['Hosts', report.hosts.map(({ host, rows: n, domain }) => `${host} → ${domain?.host ?? location.host} (${formatCount(n)})`).join(', ')],
+        ['Not kept as it was', report.losses.map(loss => `${textOf(loss)} (${formatCount(loss.rows)})`).join(', ')],
+        ['Ignored fields', report.ignoredFields.join(', ')],
+        ['Ended already', report.ended > 0 && `${formatCount(report.ended)} links are past their end`],
       ]} />
       <Only options={[
         ...report.counts.map(({ outcome, rows: n }): [string, string, number] => [outcome, OUTCOMES[outcome], n]),
@@ -242,16 +242,6 @@ function Archive({ report: { url, bytes: size, sha256, removedAt, sections } }: 
       </ul>
       {sha256 && <p class="row"><small class="cut mono">SHA-256 {sha256}</small><Copy text={sha256} /></p>}
     </>
-  );
-}
-
-function Facts({ facts }: { facts: [string, string[]][] }) {
-  return (
-    <dl class="facts">
-      {facts.filter(([, texts]) => texts.length > 0).map(([name, texts]) => (
-        <div key={name}><dt>{name}</dt><dd>{texts.join(', ')}</dd></div>
-      ))}
-    </dl>
   );
 }
 

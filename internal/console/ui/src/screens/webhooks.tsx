@@ -11,7 +11,7 @@ import {
 } from '../gql/graphql';
 import { FormDialog, Once, ReplaceSecret } from '../ui/dialogs';
 import { Checks, Choice, Text, useFields } from '../ui/form';
-import { Badge, Empty, formatCount, Menu, Time } from '../ui/kit';
+import { Badge, Empty, Facts, formatCount, Menu, Time } from '../ui/kit';
 import { Icon } from '../ui/icon';
 import { type Adding, Line, Page, Rows, useScreen } from '../ui/page';
 import { withScheme } from '../ui/url';
@@ -146,12 +146,12 @@ function DeliveryRow({ delivery, redeliver }: { delivery: Delivery; redeliver: (
         {attempts && attempts.length > 1 && <small class="wide">{attempts.length} attempts</small>}
         <small><Time at={createdAt} /></small><Badge kind={kind}>{state.toLowerCase()}</Badge>
       </summary>
-      <dl class="facts">
-        {attempts?.map(attempt => <><dt><Time at={attempt.at} /></dt><dd>{resultOf(attempt)}</dd></>)}
-        {nextAttemptAt && <><dt><Time at={nextAttemptAt} /></dt><dd>next attempt</dd></>}
-        {event?.changes.map(({ field, before, after }) => <><dt>{field}</dt><dd class="mono">{before ?? '…'} → {after ?? '…'}</dd></>)}
-        <dt>webhook-id</dt><dd class="mono">{webhookMessageId}</dd>
-      </dl>
+      <Facts facts={[
+        ...attempts?.map(attempt => [<Time at={attempt.at} />, resultOf(attempt)] as const) ?? [],
+        !!nextAttemptAt && [<Time at={nextAttemptAt} />, 'next attempt'],
+        ...event?.changes.map(({ field, before, after }) => [field, <code>{before ?? '…'} → {after ?? '…'}</code>] as const) ?? [],
+        ['webhook-id', <code>{webhookMessageId}</code>],
+      ]} />
       <p><button class="button" onClick={redeliver}>Send again</button></p>
     </details>
   );

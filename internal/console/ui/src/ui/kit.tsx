@@ -168,7 +168,7 @@ export function Badge({ kind = '', children }: { kind?: 'good' | 'warn' | 'bad' 
 }
 
 // Facts are names and values. Those without a value are left out.
-export function Facts({ facts }: { facts: (false | [ComponentChildren, ComponentChildren])[] }) {
+export function Facts({ facts }: { facts: (false | readonly [ComponentChildren, ComponentChildren])[] }) {
   return <dl class="facts">{facts.map(fact => fact && fact[1] && <div><dt>{fact[0]}</dt><dd dir="auto">{fact[1]}</dd></div>)}</dl>;
 }
 
