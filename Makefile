@@ -59,7 +59,7 @@ test-sso: ## single sign-on with a real provider, oidc-provider, which npm insta
 	cd scripts/oidc-provider && npm ci --prefer-offline --loglevel=error
 	LINKFORGE_TEST_OIDC_PROVIDER=on go test -count=1 -run RealProvider ./internal/tenant/sso
 
-test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, the examples, generated code and the module of the benchmarks (more than an hour)
+test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, the console, generated code and the module of the benchmarks (more than an hour)
 	$(MAKE) lint
 	$(MAKE) test-exhaustive
 	$(MAKE) test-faults
@@ -144,7 +144,7 @@ test-playground: ## try the playground in a headless Chromium (needs Node.js and
 test-pages: ## follow links in every state with a headless Chromium (needs Node.js and Chromium)
 	scripts/test-pages
 
-test-web: ## build the examples in TypeScript, and try the front end in a headless Chromium (needs Node.js; installs Chromium as root on Debian)
+test-web: ## use the console and the front end of the guide in a headless Chromium (needs Node.js; installs Chromium as root on Debian)
 	scripts/test-web
 
 test-federation: ## compose the schema with that of a second service, and query both through a gateway (needs Node.js)

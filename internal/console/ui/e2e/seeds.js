@@ -19,9 +19,9 @@ export async function account(name, email = newEmail(name)) {
   return { name, email, token };
 }
 
-export const newSlug = name => `${name}-${Math.random().toString(36).slice(2, 7)}`;
+export const newSlug = name => process.env.DOCS_IMAGES ? name : `${name}-${Math.random().toString(36).slice(2, 7)}`;
 
-export async function workspaceOf(owner, name = 'Northwind', slug = newSlug('northwind')) {
+export async function workspaceOf(owner, name = 'Garden shop', slug = newSlug('garden')) {
   const { workspace } = await call(owner.token, 'CreateWorkspace', { input: { name, slug } });
   return workspace;
 }

@@ -45,7 +45,7 @@ export function Area({ points, before, format }: AreaProps) {
       width: box.current!.clientWidth, height: HEIGHT, legend: { show: false },
       cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
       scales: { y: { range: (_, __, most) => [0, Math.max(most, 1) * 1.05] } },
-      axes: [{ ...axis, ...days, grid: { show: false } }, { ...axis, size: 44, values: (_, ticks) => ticks.map(n => Number.isInteger(n) ? formatCount(n) : '') }],
+      axes: [{ ...axis, ...days, size: 28, grid: { show: false } }, { ...axis, size: 44, values: (_, ticks) => ticks.map(n => Number.isInteger(n) ? formatCount(n) : '') }],
       series: [{}, { stroke: color('--accent'), fill: color('--accent-wash'), width: 1.5, points: { show: points.length === 1 } },
         { stroke: color('--line-strong'), dash: [4, 4], width: 1, points: { show: false } }],
       hooks: { setCursor: [plot => setAt(plot.cursor.idx ?? null)] },
