@@ -66,3 +66,14 @@ func memberIDs(m *workspace.Member) (memberID, accountID string) { return m.ID()
 func (r *memberResolver) User(ctx context.Context, m *workspace.Member) (*account.Account, error) {
 	return loader.Of(ctx).Accounts.Get(ctx, m.AccountID)
 }
+
+func (r *memberResolver) HasSecondFactor(ctx context.Context, m *workspace.Member) (*bool, error) {
+	if !m.In.May(workspace.WriteMembers) {
+		return nil, nil
+	}
+	a, err := loader.Of(ctx).Accounts.Get(ctx, m.AccountID)
+	if a == nil {
+		return nil, err
+	}
+	return &a.HasTOTP, err
+}

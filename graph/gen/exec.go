@@ -742,10 +742,11 @@ type ComplexityRoot struct {
 	}
 
 	Member struct {
-		CreatedAt func(childComplexity int) int
-		ID        func(childComplexity int) int
-		Role      func(childComplexity int) int
-		User      func(childComplexity int) int
+		CreatedAt       func(childComplexity int) int
+		HasSecondFactor func(childComplexity int) int
+		ID              func(childComplexity int) int
+		Role            func(childComplexity int) int
+		User            func(childComplexity int) int
 	}
 
 	MemberConnection struct {
@@ -1654,6 +1655,8 @@ type LinkVersionResolver interface {
 }
 type MemberResolver interface {
 	User(ctx context.Context, obj *workspace.Member) (*account.Account, error)
+
+	HasSecondFactor(ctx context.Context, obj *workspace.Member) (*bool, error)
 }
 type MutationResolver interface {
 	Register(ctx context.Context, input RegisterInput) (*RegisterPayload, error)
@@ -4469,6 +4472,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Member.CreatedAt(childComplexity), true
+	case "Member.hasSecondFactor":
+		if e.ComplexityRoot.Member.HasSecondFactor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Member.HasSecondFactor(childComplexity), true
 	case "Member.id":
 		if e.ComplexityRoot.Member.ID == nil {
 			break
@@ -9727,6 +9736,8 @@ func (ec *executionContext) childFields_Member(ctx context.Context, field graphq
 		return ec.fieldContext_Member_user(ctx, field)
 	case "role":
 		return ec.fieldContext_Member_role(ctx, field)
+	case "hasSecondFactor":
+		return ec.fieldContext_Member_hasSecondFactor(ctx, field)
 	case "joinedAt":
 		return ec.fieldContext_Member_joinedAt(ctx, field)
 	}
@@ -24638,6 +24649,29 @@ func (ec *executionContext) _Member_role(ctx context.Context, field graphql.Coll
 }
 func (ec *executionContext) fieldContext_Member_role(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Member", field, false, false, "Role")
+}
+
+func (ec *executionContext) _Member_hasSecondFactor(ctx context.Context, field graphql.CollectedField, obj *workspace.Member) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Member_hasSecondFactor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Member().HasSecondFactor(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *bool) graphql.Marshaler {
+			return ec.marshalOBoolean2ᚖbool(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Member_hasSecondFactor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Member", field, true, true, "Boolean")
 }
 
 func (ec *executionContext) _Member_joinedAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Member) (ret graphql.Marshaler) {
@@ -52498,6 +52532,12 @@ func (ec *executionContext) _Member(ctx context.Context, sel ast.SelectionSet, o
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "hasSecondFactor":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Member_hasSecondFactor(ctx, field, obj)
+				})
 		case "joinedAt":
 			out.Values[i] = ec._Member_joinedAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

@@ -54,6 +54,8 @@ type Account struct {
 	DisabledAt *time.Time
 	// DeletedAt is when the account was deleted. Since then the row holds only the ID.
 	DeletedAt *time.Time
+	// HasTOTP reports an enrolled authenticator app, in accounts that Get returns.
+	HasTOTP bool `bun:"has_totp,scanonly"`
 }
 
 func (*Account) IsEntity() {} // an entity of Apollo Federation
@@ -258,7 +260,9 @@ func (s *Store) admits(a *Account, proofs Methods) bool {
 // Get loads accounts by ID. Unknown and deleted ones are missing from the result.
 func (s *Store) Get(ctx context.Context, ids ...string) (map[string]*Account, error) {
 	var rows []*Account
-	err := s.DB.NewSelect().Model(&rows).Where("id IN (?)", bun.In(ids)).Where("deleted_at IS NULL").Scan(ctx)
+	err := s.DB.NewSelect().Model(&rows).ColumnExpr("account.*").
+		ColumnExpr("EXISTS (SELECT 1 FROM totp WHERE totp.account_id = account.id) AS has_totp").
+		Where("id IN (?)", bun.In(ids)).Where("deleted_at IS NULL").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("loading accounts: %w", err)
 	}

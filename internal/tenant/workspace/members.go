@@ -33,6 +33,9 @@ type Member struct {
 	Role        Role
 	Source      Source `bun:",nullzero,default:'manual'"`
 	CreatedAt   time.Time
+
+	// In is the membership through which the member was read.
+	In Membership `bun:"-"`
 }
 
 func (*Member) IsEntity() {} // an entity of Apollo Federation
@@ -59,7 +62,10 @@ func (s *Store) MembersByID(ctx context.Context, m Membership, ids ...string) ([
 }
 
 func (s *Store) members() Collection[Member] {
-	return Collection[Member]{DB: s.DB, Permission: ReadMembers, Column: "account_id"}
+	return Collection[Member]{
+		DB: s.DB, Permission: ReadMembers, Column: "account_id",
+		In: func(one *Member, m Membership) { one.In = m },
+	}
 }
 
 // UpdateRole changes a member's role. Only owners change the role of owners or grant it. From then
@@ -115,7 +121,7 @@ func (s *Store) TransferOwnership(ctx context.Context, m Membership, accountID s
 
 // manual returns the membership that a member of the workspace gives an account.
 func (m Membership) manual(accountID string, role Role) Member {
-	return Member{WorkspaceID: m.ID(), AccountID: accountID, Role: role, Source: Manual}
+	return Member{WorkspaceID: m.ID(), AccountID: accountID, Role: role, Source: Manual, In: m}
 }
 
 func roleChange(before, after Role) []*audit.FieldChange {
@@ -247,7 +253,7 @@ func (now roster) lastOwner(accountID string) bool {
 // setRole stores the role and the source of a member, and revokes the member's invitations to roles
 // that they may no longer grant. The actor is empty for the provider of single sign-on.
 func (s *Store) setRole(ctx context.Context, tx bun.Tx, to Member, actorID string) (*Member, error) {
-	changed := &Member{}
+	changed := &Member{In: to.In}
 	_, err := tx.NewUpdate().Model(changed).Set("role = ?", to.Role).Set("source = ?", to.Source).
 		Where("workspace_id = ?", to.WorkspaceID).Where("account_id = ?", to.AccountID).Returning("*").Exec(ctx)
 	if err != nil || to.Role.Allows(WriteOwners) {

@@ -1,5 +1,6 @@
 // A walk through every screen for each role, by the keyboard alone.
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 
 import { account, invited, shop } from './seeds.js';
 import { base, check, logIn, open, press, settled, tabTo, tell, type } from './stage.js';
@@ -119,6 +120,13 @@ async function aside(page, workspace, isRough) {
   await page.getByText(/lf[a-z]*_\w{20,}/).first().waitFor();
   if (!isRough) await check(page, 'key-created');
   await press(page, page.getByRole('button', { name: 'Done' }));
+
+  await press(page, entry(page, 'Move'));
+  const section = page.locator('section', { has: page.getByRole('heading', { name: 'Export links' }) });
+  const [download] = await Promise.all([page.waitForEvent('download'), press(page, section.getByRole('button', { name: 'Download' }))]);
+  const [head, ...rows] = (await readFile(await download.path(), 'utf8')).split('\r\n');
+  assert.match(head, /^\ufeff"url","shortUrl","title"/);
+  assert.ok(rows.some(row => row.startsWith('"https://shop.example.com/spring",') && row.includes('"sale, spring"')), rows);
 
   await page.goto(`${base}/app/account`);
   await page.getByRole('heading', { name: 'Your account' }).waitFor();

@@ -11,7 +11,7 @@ import {
 import * as session from '../session';
 import { FormDialog, Once } from '../ui/dialogs';
 import { Form, Text, useFields } from '../ui/form';
-import { attempt, Badge, Copy, Missing, type Open, say, Time } from '../ui/kit';
+import { attempt, Badge, Copy, Missing, type Open, save, say, Time } from '../ui/kit';
 import { Icon } from '../ui/icon';
 import { Line, Page, Rows, Section, useScreen } from '../ui/page';
 import { proofsOf, useProof } from '../ui/proof';
@@ -173,12 +173,6 @@ function QrCode({ text }: { text: string }) {
     <svg class="qr" width="192" height="192" viewBox={`0 0 ${cells.length} ${cells.length}`} role="img" aria-label="QR code of the secret"
       shape-rendering="crispEdges"><path d={path} /></svg>
   );
-}
-
-function save(text: string, name: string): void {
-  const url = URL.createObjectURL(new Blob([text]));
-  Object.assign(document.createElement('a'), { href: url, download: name }).click();
-  URL.revokeObjectURL(url);
 }
 
 function Sessions({ user: { sessions }, act }: { user: User; act: ReturnType<typeof useScreen>['act'] }) {

@@ -6,11 +6,11 @@ import { useState } from 'preact/hooks';
 import { ask, run, type UserError } from '../api';
 import { usePlace } from '../app';
 import {
-  type ArchiveSectionKind, CreateImportDocument, ExportClicksDocument, type ExportFormat, ExportWorkspaceDocument,
+  type ArchiveSectionKind, CreateImportDocument, ExportClicksDocument, type ExportFormat, ExportLinksDocument, type ExportLinksQuery, ExportWorkspaceDocument,
   type ImportConflictPolicy, type ImportSource, MoveDocument, type MoveQuery, type Permission,
 } from '../gql/graphql';
 import { Check, Choice, Field, Form, Text, useFields } from '../ui/form';
-import { Missing, Time, Wait } from '../ui/kit';
+import { formatCount, Missing, save, Time, Wait } from '../ui/kit';
 import { dateOf, dayStart, useAddress, usePages } from '../ui/list';
 import { withScheme } from '../ui/url';
 import { SOURCES, TaskReport, TaskState, titleOf } from './task';
@@ -36,6 +36,7 @@ function Tasks() {
         <div class="two">
           {may('LINKS_WRITE') && <section class="section"><h2>Import links</h2><Import shown={shown} /></section>}
           <div class="stack">
+            <section class="section"><h2>Export links</h2><ExportLinks shown={shown} /></section>
             <section class="section"><h2>Export the workspace</h2><ExportWorkspace /></section>
             {may('STATS_READ') && <section class="section"><h2>Export clicks</h2><ExportClicks shown={shown} /></section>}
           </div>
@@ -171,6 +172,46 @@ function ExportWorkspace() {
   );
 }
 
+// ExportLinks writes a file here, page by page. Its columns are those that imports read.
+function ExportLinks({ shown }: { shown: Shown }) {
+  const { workspace } = usePlace();
+  const { values, at } = useFields({ format: 'CSV' as ExportFormat, folderId: '' });
+  const [count, setCount] = useState<number | null>(null);
+  async function submit() {
+    const rows: Record<string, unknown>[] = [], filter = values.folderId ? { folderIds: [values.folderId] } : undefined;
+    for (let after: string | null | undefined; after !== null;) {
+      const links: LinkPage = (await ask(ExportLinksDocument, { by: { id: workspace.id }, filter, after })).workspace!.links!;
+      rows.push(...links.nodes.map(({ __typename, folder, originalUrl, clickCount, ...link }) => (
+        { url: originalUrl, ...link, clicks: clickCount, folder: folder?.name ?? null })));
+      setCount(rows.length);
+      after = links.pageInfo.hasNextPage ? links.pageInfo.endCursor! : null;
+    }
+    setCount(null);
+    save(values.format === 'CSV' ? csvOf(rows) : rows.map(row => JSON.stringify(row) + '\n').join(''),
+      `links.${values.format === 'CSV' ? 'csv' : 'ndjson'}`);
+    return [];
+  }
+  return (
+    <Form isQuiet action={count === null ? 'Download' : `${formatCount(count)} links…`} submit={submit}>
+      <p class="soft">Each link with its fields, which an import reads again. Rules and passwords are in the export of the workspace.</p>
+      <Choice label="As" {...at('format')} options={FORMATS} />
+      <Choice label="Of links in" {...at('folderId')} options={foldersOf(shown)} />
+    </Form>
+  );
+}
+
+type LinkPage = NonNullable<NonNullable<ExportLinksQuery['workspace']>['links']>;
+
+// csvOf has the names of the columns in its first line. A cell that a spreadsheet could read as a formula begins with an apostrophe.
+function csvOf(rows: Record<string, unknown>[]): string {
+  const textOf = (value: unknown) => String(Array.isArray(value) ? value.join(', ') : value ?? '');
+  const cell = (value: unknown) => `"${textOf(value).replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
+  return '\ufeff' + [Object.keys(rows[0] ?? {}), ...rows.map(row => Object.values(row))].map(cells => cells.map(cell).join() + '\r\n').join('');
+}
+
+const FORMATS: readonly (readonly [ExportFormat, string])[] = [['CSV', 'CSV, for spreadsheets'], ['JSON_LINES', 'JSON lines']];
+const foldersOf = (shown: Shown) => [['', 'All folders'], ...(shown.folders?.nodes ?? []).map(({ id, name }) => [id, name] as const)] as const;
+
 function ExportClicks({ shown }: { shown: Shown }) {
   const { workspace } = usePlace();
   const { values, set } = useFields({ format: 'CSV' as ExportFormat, folderId: '', from: '', to: '' });
@@ -186,10 +227,8 @@ function ExportClicks({ shown }: { shown: Shown }) {
   return (
     <Form isQuiet action="Download" submit={submit}>
       <p class="soft">Each click of the last 30 days, or of the days that you choose.</p>
-      <Choice label="As" path="format" value={values.format} change={set('format')}
-        options={[['CSV', 'CSV, for spreadsheets'], ['JSON_LINES', 'JSON lines']]} />
-      <Choice label="Of links in" path="folderId" value={values.folderId} change={set('folderId')}
-        options={[['', 'All folders'], ...(shown.folders?.nodes ?? []).map(({ id, name }) => [id, name] as const)]} />
+      <Choice label="As" path="format" value={values.format} change={set('format')} options={FORMATS} />
+      <Choice label="Of links in" path="folderId" value={values.folderId} change={set('folderId')} options={foldersOf(shown)} />
       <div class="two">
         <Text label="First day" path="range" type="date" value={values.from} change={set('from')} />
         <Text label="Last day" path="to" type="date" value={values.to} change={set('to')} />

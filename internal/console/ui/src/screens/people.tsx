@@ -63,6 +63,7 @@ export function People() {
               return (
                 <Line name={<><strong dir="auto">{name}</strong>{isMe && ' (you)'}</>}
                   text={email + (emailVerified ? '' : ', unverified')}>
+                  {member.hasSecondFactor !== null && <small class="wide">{member.hasSecondFactor ? 'second factor' : 'no second factor'}</small>}
                   <small class="wide">joined <Time at={member.joinedAt} /></small>
                   {mayChange ? (
                     <select class="input pick" aria-label={`Role of ${name}`} value={role}

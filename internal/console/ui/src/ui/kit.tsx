@@ -47,6 +47,13 @@ export function Toasts() {
   );
 }
 
+// save has the browser download a text as a file.
+export function save(text: string, name: string): void {
+  const url = URL.createObjectURL(new Blob([text]));
+  Object.assign(document.createElement('a'), { href: url, download: name }).click();
+  URL.revokeObjectURL(url);
+}
+
 // ---- over the page
 
 type DialogProps = { title: string; close: () => void; sticky?: boolean; children: ComponentChildren };
