@@ -132,8 +132,8 @@ func (e *estate) screens(t *testing.T) []screen {
 		{"Dashboard", 4, false, with(map[string]any{"interval": "DAY"})}, {"Tags", 4, false, inPlace},
 		{"MoreFolders", 4, false, inPlace}, {"Domains", 4, false, inPlace},
 		{"DomainFiles", 4, false, of(last("domains", "id"))},
-		{"People", 4, false, with(map[string]any{"withInvitations": false})},
-		{"People-invitations", 2, false, with(map[string]any{"withInvitations": true})},
+		{"People", 4, false, with(map[string]any{"isManager": false})},
+		{"People-manager", 2, false, with(map[string]any{"isManager": true})},
 		{"Keys", 2, false, inPlace}, {"Webhooks", 2, false, inPlace},
 		{"Deliveries", 2, false, of(last("webhooks", "id"))},
 		{"Move", 4, false, inPlace}, {"ExportLinks", 4, false, inPlace}, {"Task", 4, false, of(last("import_rows", "task_id"))},
@@ -244,4 +244,37 @@ func compareCosts(t *testing.T, costs []screenCost) {
 			t.Errorf("%+v, want %+v: change the query, or write %s with -update", c, want, screenCosts)
 		}
 	}
+}
+
+// TestMember_HasSecondFactor tells those who manage members who has an authenticator app.
+func TestMember_HasSecondFactor(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		e := newEstate(t, setup(t, d), 1)
+		roles := e.roles(t)
+		e.exec(t, "INSERT INTO totp (account_id, secret, created_at, enrolled_at) "+
+			"SELECT account_id, ?, created_at, created_at FROM members WHERE role = 'EDITOR'", []byte("secret"))
+		e.exec(t, "INSERT INTO totp (account_id, secret, created_at) "+
+			"SELECT account_id, ?, created_at FROM members WHERE role = 'VIEWER'", []byte("begun"))
+		for role, mayKnow := range map[string]bool{"OWNER": true, "ADMIN": true, "EDITOR": false, "VIEWER": false} {
+			var got struct {
+				Workspace struct {
+					Members struct {
+						Nodes []struct {
+							Role            string
+							HasSecondFactor *bool
+						}
+					}
+				}
+			}
+			e.ask(t, roles[role], `query ($w: ID!) { workspace(by: {id: $w}) { members(first: 100) {
+				nodes { role hasSecondFactor } } } }`, "w", e.ada.workspace.ID()).Into(t, &got)
+			for _, member := range got.Workspace.Members.Nodes {
+				known := member.HasSecondFactor
+				if (known != nil) != mayKnow || mayKnow && *known != (member.Role == "EDITOR") {
+					t.Errorf("%s sees of the %s: %v", role, member.Role, known)
+				}
+			}
+		}
+	})
 }

@@ -261,7 +261,7 @@ func (s *Store) admits(a *Account, proofs Methods) bool {
 func (s *Store) Get(ctx context.Context, ids ...string) (map[string]*Account, error) {
 	var rows []*Account
 	err := s.DB.NewSelect().Model(&rows).ColumnExpr("account.*").
-		ColumnExpr("EXISTS (SELECT 1 FROM totp WHERE totp.account_id = account.id) AS has_totp").
+		ColumnExpr("EXISTS (SELECT 1 FROM totp WHERE account_id = account.id AND enrolled_at IS NOT NULL) AS has_totp").
 		Where("id IN (?)", bun.In(ids)).Where("deleted_at IS NULL").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("loading accounts: %w", err)

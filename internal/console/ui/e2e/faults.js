@@ -35,7 +35,7 @@ async function away({ browser, owner, app }) {
   assert.equal(await page.getByLabel('Destination').inputValue(), 'https://example.com/away');
   await page.unroute(API);
   await page.getByRole('button', { name: 'Create link' }).click();
-  await page.getByText('is created, and copied.').waitFor();
+  await page.getByText('created, and copied.').waitFor();
   await page.route(API, route => route.abort());
   await page.getByRole('link', { name: 'Dashboard' }).click();
   await page.getByRole('alert').getByText('The server cannot be reached.').waitFor();
@@ -57,7 +57,7 @@ async function limited({ browser, owner, app }) {
   await page.getByRole('alert').getByText('try again in 7 seconds').waitFor();
   await page.unroute(API);
   await page.getByRole('button', { name: 'Create link' }).click();
-  await page.getByText('is created, and copied.').waitFor();
+  await page.getByText('created, and copied.').waitFor();
   await context.close();
   tell('Too many requests: the form says when to try again, and keeps what was typed.');
 }

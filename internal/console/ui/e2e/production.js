@@ -31,7 +31,7 @@ export async function firstAccount({ browser }) {
   await page.getByRole('button', { name: 'Create workspace' }).click();
   await page.getByLabel('Paste a long URL').fill('example.com/first');
   await page.getByRole('button', { name: 'Shorten' }).click();
-  await page.getByText('It works already').waitFor();
+  await page.getByText('Your link is ready').waitFor();
   await context.close();
   tell('linkforge users create prints a page, from which a new user gets to the first link.');
   return session({ name: 'Grace Hopper', email });

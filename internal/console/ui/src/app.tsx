@@ -23,6 +23,7 @@ import * as session from './session';
 import { choose, theme, THEMES } from './theme';
 import { attempt, Bones, Dialog, Facts, Menu, Problem, Toasts } from './ui/kit';
 import { Icon, type IconName } from './ui/icon';
+import { withQuery } from './ui/url';
 
 export type User = NonNullable<MeQuery['me']>;
 export type Workspace = NonNullable<User['workspaces']>['nodes'][number];
@@ -122,7 +123,7 @@ const SCREENS: Screen[] = [
 function InWorkspace() {
   const { user, isStale } = useMe();
   const { params } = useRoute();
-  const { path, route } = useLocation();
+  const { path, query, route } = useLocation();
   const workspace = user.workspaces?.nodes.find(one => one.slug === params['slug']);
   const search = useRef<HTMLInputElement>(null);
   const base = `/app/${workspace?.slug}`;
@@ -142,7 +143,8 @@ function InWorkspace() {
   const shown = SCREENS.filter(({ needs }) => !needs || may(needs));
   const find = (event: Event) => {
     event.preventDefault();
-    route(`${base}/links?search=${encodeURIComponent(search.current!.value)}`);
+    const rest = path.startsWith(`${base}/links`) ? query : {};
+    route(withQuery(`${base}/links`, { ...rest, search: search.current!.value || undefined }));
   };
   return (
     <Place.Provider value={{ user, workspace }}>
@@ -158,7 +160,8 @@ function InWorkspace() {
         <div class="grow">
           <header class="head">
             <form class="search grow" role="search" onSubmit={find}>
-              <input class="input" ref={search} type="search" placeholder="Search links, or paste a short URL" aria-label="Search links" />
+              <input class="input" ref={search} type="search" placeholder="Search links, or paste a short URL" aria-label="Search links"
+                value={query['search'] ?? ''} />
             </form>
             {may('LINKS_CREATE') && <a class="button next end" href={`${base}/links?new`}><Icon name="plus" />New link</a>}
           </header>

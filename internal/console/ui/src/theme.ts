@@ -3,7 +3,9 @@ const KEY = 'linkforge.theme';
 
 export type Theme = 'light' | 'dark' | 'system';
 
-export const THEMES: readonly (readonly [Theme, string])[] = [['system', 'Colours of the system'], ['light', 'Light'], ['dark', 'Dark']];
+export const THEMES: readonly (readonly [Theme, string])[] = [
+  ['system', 'System theme'], ['light', 'Light theme'], ['dark', 'Dark theme'],
+];
 
 export const theme = () => (localStorage.getItem(KEY) ?? 'system') as Theme;
 

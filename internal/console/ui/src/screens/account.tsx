@@ -20,7 +20,7 @@ type User = NonNullable<AccountQuery['me']>;
 type Of = { user: User; refresh: () => void };
 
 const PARTS = [
-  ['profile', 'Profile', 'user'], ['password', 'Password', 'lock'], ['factor', 'Factor', 'key'], ['sessions', 'Sessions', 'clock'],
+  ['profile', 'Profile', 'user'], ['password', 'Password', 'lock'], ['factor', 'Second factor', 'key'], ['sessions', 'Sessions', 'clock'],
   ['data', 'Data', 'move'],
 ] as const;
 
@@ -62,7 +62,7 @@ function Profile({ user, refresh }: Of) {
     refresh();
   });
   const verify = () => attempt(() => settle(RequestEmailVerificationDocument, { input: { email: user.pendingEmail ?? user.email } },
-    () => say('A mail is on its way to you.')));
+    () => say('If this server sends mail, one is on its way to you.')));
   const cancel = () => attempt(() => settle(UpdateMeDocument, { input: { email: user.email } }, refresh));
   return (
     <Section title="Profile" id="profile" text="Members of your workspaces see it.">

@@ -104,7 +104,7 @@ function Happening({ row, actors, only }: { row: Row; actors: Map<string, string
 // Change is a value before and after. Values that are secret or too long are left out by the API.
 function Change({ before, after }: { before: unknown; after: unknown }) {
   if (isNothing(before)) return <ins>{isNothing(after) ? 'changed' : plain(after)}</ins>;
-  return <><del>{plain(before)}</del> → <ins>{isNothing(after) ? 'nothing' : plain(after)}</ins></>;
+  return <><del>{plain(before)}</del> → <ins>{isNothing(after) ? 'empty' : plain(after)}</ins></>;
 }
 
 const valueOf = (json: string | null | undefined): unknown => json == null ? null : JSON.parse(json);

@@ -42,7 +42,7 @@ export function CreateLink({ offers, close, done }: { offers: Offers; close: () 
     } });
     if (link) {
       await navigator.clipboard?.writeText(link.shortUrl).catch(() => {});
-      say(`${shortText(link.shortUrl)} ${created ? 'is created' : 'exists already'}, and copied.`);
+      say(`${shortText(link.shortUrl)} ${created ? 'created' : 'exists already'}, and copied.`);
       done();
       close();
     }
@@ -54,7 +54,7 @@ export function CreateLink({ offers, close, done }: { offers: Offers; close: () 
       <Form action="Create link" submit={submit} cancel={close}>
         <Text label="Destination" {...field('url')} placeholder="https://" inputMode="url" autofocus
           hint={hintOf(values.url, url, preview)} />
-        <Text label="Short code" {...field('customCode')} placeholder={preview?.codes[0] ?? 'made up'}
+        <Text label="Short code" {...field('customCode')} placeholder={preview?.codes[0] ?? 'automatic'}
           hint="Leave it empty to have one made." />
         {hasMore ? (
           <>

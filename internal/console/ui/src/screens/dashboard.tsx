@@ -83,7 +83,7 @@ const ANSWERS: Record<number, string> = { 404: 'not found', 410: 'has ended', 42
 function Unmatched({ requests }: { requests: Shown['unmatchedRequests'] }) {
   return (
     <section class="section">
-      <h2>Requests without a link</h2>
+      <h2>Not found</h2>
       {!requests && <Missing what="They" />}
       {requests?.length === 0 && <p class="soft">Every short URL that was requested in the last 90 days has led somewhere.</p>}
       <ul class="items">

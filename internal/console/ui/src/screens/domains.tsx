@@ -79,7 +79,7 @@ const Status = ({ domain: { status, failedAt } }: { domain: Domain }) => status 
 // DnsRecord is the record to set. It is looked up while it can be seen.
 function DnsRecord({ domain, canCheck, isOpen }: { domain: Domain; canCheck: boolean; isOpen: boolean }) {
   const details = useRef<HTMLDetailsElement>(null);
-  const [result, setResult] = useState('It is checked by itself while this page is open.');
+  const [result, setResult] = useState('Checked automatically while this page is open.');
   const [checks, setChecks] = useState(0);
   async function check() {
     const payload = await attempt(() => run(VerifyDomainDocument, { input: { id: domain.id } }));

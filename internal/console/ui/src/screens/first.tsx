@@ -35,7 +35,7 @@ function NameWorkspace({ user, done }: { user: User; done: (workspace: { id: str
       <p class="soft">Links belong to a workspace, which you share with your team.</p>
       <Form action="Create workspace" submit={submit}>
         <Text label="Name of the workspace" path="name" value={values.name} change={set('name')} autofocus />
-        <Text label="Part of its short URLs" path="slug" value={slug} change={set('slug')} hint={`${location.host}/${slug || 'team'}/…`} />
+        <Text label="Workspace address" path="slug" value={slug} change={set('slug')} hint={`${location.host}/${slug || 'team'}/…`} />
       </Form>
       {user.restorable?.nodes.map(({ id, name }) => (
         <p class="notice" key={id}><span class="grow">{name} is deleted.</span><button class="button" onClick={() => restore(id)}>Restore</button></p>
@@ -66,10 +66,10 @@ function Done({ link, slug }: { link: Made; slug: string }) {
     JSON.stringify({ query: 'mutation($input: CreateLinkInput!) { createLink(input: $input) { shortUrl } }',
       variables: { input: { workspaceId: '…', url: link.originalUrl } } })}'`;
   return (
-    <Gatehouse title="It works already">
+    <Gatehouse title="Your link is ready">
       <p class="row"><strong class="cut grow">{shortText(link.shortUrl)}</strong><Copy text={link.shortUrl} /></p>
       {link.qrCode && <img class="qr" src={link.qrCode.svgUrl} alt={`QR code of ${link.shortUrl}`} width="160" height="160" />}
-      <details><summary>The same by the API</summary><pre class="call mono">{call}</pre></details>
+      <details><summary>Create it with the API</summary><pre class="call mono">{call}</pre></details>
       <button class="button next" onClick={() => route(`/app/${slug}/links`)}>Go to your links</button>
     </Gatehouse>
   );
@@ -79,5 +79,5 @@ export const shortText = (url: string) => url.replace(/^https?:\/\//, '');
 
 // slugOf is a slug that a name suggests.
 function slugOf(name: string): string {
-  return name.normalize('NFKD').toLowerCase().replaceAll(/[^a-z0-9]+/g, '-').replaceAll(/^-+|-+$/g, '').slice(0, 40);
+  return name.normalize('NFKD').toLowerCase().replaceAll(/\p{M}/gu, '').replaceAll('ß', 'ss').replaceAll(/[^a-z0-9]+/g, '-').replaceAll(/^-+|-+$/g, '').slice(0, 40);
 }

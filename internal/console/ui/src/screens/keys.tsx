@@ -94,7 +94,7 @@ function CreateKey({ folders, close, done, open }: Adding & { folders: Folders }
     const snippet = secret!.startsWith('lfp_') && snippetOf(secret!, workspace.id);
     done();
     open(close => (
-      <Once title={`${values.name} is created`} secret={secret!} close={close} text={snippet
+      <Once title={`API key ${values.name} created`} secret={secret!} close={close} text={snippet
         ? 'Anyone may read this key: it creates links to the hosts that you named, and nothing else.'
         : 'Programs send this secret as “Authorization: Bearer …”.'}>
         {snippet && <div class="row"><h3 class="grow">A form that shortens URLs</h3><Copy text={snippet} name="Copy the form" /></div>}
@@ -105,9 +105,9 @@ function CreateKey({ folders, close, done, open }: Adding & { folders: Folders }
   const where = (
     <>
       <Text label="Links may lead to" {...at('destinationHosts')} lines={2} placeholder="example.com, .example.org"
-        hint={`Hosts. With a dot before it, also all hosts below it.${isPage ? '' : ' Empty: any.'}`} />
+        hint={`Hosts, one per line. With a leading dot, also all hosts below it.${isPage ? '' : ' Empty: any.'}`} />
       <Text label="Web pages that use it" {...at('origins')} lines={2} placeholder="https://www.example.com"
-        hint="Empty: those of this server. Programs need none." />
+        hint="Origins, one per line. Empty: only this server. Programs need none." />
     </>
   );
   return (
@@ -116,7 +116,7 @@ function CreateKey({ folders, close, done, open }: Adding & { folders: Folders }
       <Choice label="Used by" {...at('kind')} options={[['program', 'A program that keeps it secret'], ['page', 'A web page or an app']]}
         hint={isPage && 'Anyone can read it there: it can only create links.'} />
       {isPage ? where : <Checks label="It may" {...at('scopes')} value={scopes} options={offered} />}
-      {!isPage && folders.length > 0 && <Checks label="Only in these folders" {...at('folderIds')} hint="None: in the whole workspace."
+      {!isPage && folders.length > 0 && <Checks label="Only in these folders" {...at('folderIds')} hint="None selected: all folders."
         options={folders.map(({ id, name }) => [id, name] as const)} />}
       <details class="more">
         <summary>{isPage ? 'Networks, limits, end' : 'Hosts, pages, networks, limits, end'}</summary>

@@ -38,7 +38,7 @@ export function Clicks({ link, refresh }: { link: LinkData; refresh: () => void 
           <dl class="figures">
             <Figure name="Clicks" now={stats.clicks} before={stats.previous?.clicks} period={period} />
             <Figure name="Visitors" now={stats.visitors} before={stats.previous?.visitors} period={period} />
-            <Figure name="By bots" now={stats.bots} before={stats.previous?.bots} period={period} />
+            <Figure name="Clicks of bots" now={stats.bots} before={stats.previous?.bots} period={period} />
           </dl>
           {stats.series && (stats.clicks || stats.previous?.clicks
             ? <Area points={stats.series} before={stats.previous?.series ?? undefined} format={formatOf(interval)} />

@@ -15,14 +15,14 @@ import { revert } from './link-draft';
 
 const CAUSES: Record<ChangeCause, string> = {
   CREATED: 'Created', UPDATED: 'Changed', DELETED: 'Deleted', RESTORED: 'Restored', REVIVED: 'Created once more', CLAIMED: 'Claimed',
-  REVERTED: 'Taken back', SCHEDULED: 'Changed as planned', IMPORTED: 'Imported', OPERATOR: 'By the operator',
+  REVERTED: 'Restored to an earlier version', SCHEDULED: 'Changed as planned', IMPORTED: 'Imported', OPERATOR: 'By the operator',
 };
 
 const FIELDS: Record<string, string> = {
   url: 'Destination', title: 'Title', note: 'Note', tags: 'Tags', folderId: 'Folder', externalId: 'External id', metadata: 'Own data',
   archived: 'Archived', statsPublic: 'Public statistics', startsAt: 'Starts', expiresAt: 'Ends', maxClicks: 'Ends after clicks',
   redirectStatus: 'Redirect', deleted: 'Deleted', disabled: 'Disabled', rules: 'Rules', query: 'Parameters', forwardPath: 'Path',
-  utm: 'UTM values', card: 'Card', gate: 'Gate', bots: 'Bots', qrSources: 'QR codes', tests: 'Tests', routing: 'Rules',
+  utm: 'UTM values', card: 'Link preview', gate: 'Gate', bots: 'Bots', qrSources: 'QR codes', tests: 'Tests', routing: 'Rules',
   pendingUrl: 'Until it starts', endedUrl: 'Once it has ended',
 };
 
@@ -42,15 +42,15 @@ export function History({ link, more }: { link: LinkData; more: () => void }) {
       <section class="section">
         <div class="row">
           <h2 class="grow">History</h2>
-          <button class="button" onClick={() => setAsked('asOf')}>As of…</button>
+          <button class="button" onClick={() => setAsked('asOf')}>View at date…</button>
         </div>
         <ol class="rows">
           {link.versions?.nodes.map(({ number, from, cause, actor, changes }) => (
             <li class="version" key={number}>
               <div class="row">
                 <span class="grow">{CAUSES[cause]}{actor && ` by ${actor.name}`} <small>· <Time at={from} /></small></span>
-                <small>{number}</small>
-                {isWriter && number < link.version && <button class="button plain" onClick={() => back(number)}>Return to this</button>}
+                <small>Version {number}</small>
+                {isWriter && number < link.version && <button class="button plain" onClick={() => back(number)}>Restore this version</button>}
               </div>
               {cause !== 'CREATED' && <Differences changes={changes} />}
             </li>
@@ -171,7 +171,7 @@ export function Plan({ link, routing, done, close }: PlanProps) {
       tags: values.tags ? listOf(values.tags) : undefined,
     };
     const at = instantOf(values.at);
-    if (!at) return [{ code: 'INVALID_INPUT', message: 'Say when.', field: ['at'] }];
+    if (!at) return [{ code: 'INVALID_INPUT', message: 'Enter a date and time.', field: ['at'] }];
     const { errors } = await run(ScheduleLinkChangeDocument, { input: { linkId: link.id, at, change } });
     if (errors.length === 0) {
       say('The change is planned');
@@ -186,7 +186,7 @@ export function Plan({ link, routing, done, close }: PlanProps) {
         <Text label="When" type="datetime-local" hint="In your time zone." autofocus {...ofChange('at')} path="at" />
         {!routing && (
           <>
-            <p class="soft">What is empty stays as it is.</p>
+            <p class="soft">Empty fields stay unchanged.</p>
             {link.strategy !== 'DETERMINISTIC' && <Text label="Destination" placeholder={link.originalUrl} {...ofChange('url')} />}
             <Text label="Title" placeholder={link.title ?? ''} {...ofChange('title')} />
             <Text label="Tags" placeholder={link.tags?.join(', ')} hint="All of them, separated by commas." {...ofChange('tags')} />

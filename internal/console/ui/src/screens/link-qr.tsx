@@ -37,7 +37,7 @@ export function Qr({ link, close }: { link: HeadFragment; close: () => void }) {
       )}
       {isStyled ? (
         <div class="cells small">
-          {color('Modules', 'foreground')}
+          {color('Foreground', 'foreground')}
           {color('Background', 'background')}
           <Text label="Width of the PNG" type="number" {...field('size')} />
           <Field label="Logo" path="logo" hint="PNG or JPEG, at most 64 kB.">

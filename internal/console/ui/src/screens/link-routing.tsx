@@ -6,7 +6,7 @@ import type { Offers } from './links';
 import { type Draft, type noGate, type noUtm, utmOf } from './rule-draft';
 
 const MODES: readonly (readonly [QueryForwardingMode, string])[] = [
-  ['OFF', 'Stay here'], ['ADD', 'Are added where the destination has none'], ['REPLACE', 'Are added, and replace the destination’s'],
+  ['OFF', 'Are ignored'], ['ADD', 'Are added to the destination'], ['REPLACE', 'Replace those of the destination'],
 ];
 const BOTS: readonly (readonly [BotPolicy, string])[] = [
   ['REDIRECT', 'Like people'], ['CONFIRM', 'With a page that has a button'], ['BLOCK', 'They are refused'],
@@ -39,7 +39,7 @@ export function Settings({ values, set, offers, link }: SettingsProps) {
         <Check label="Append the path after the code" hint={`So that ${link.code}/more leads to …/more`} {...field('forwardPath')} />
       </details>
       <details open={!!values.card.title}>
-        <summary>Card <small>what chats and social networks show</small></summary>
+        <summary>Link preview <small>what chats and social networks show</small></summary>
         <Text label="Title" {...ofCard('title')} />
         <Text label="Description" {...ofCard('description')} />
         <Text label="Image" placeholder="https://" {...ofCard('imageUrl')} />
@@ -68,7 +68,7 @@ export function GateFields({ gate, set }: { gate: typeof noGate; set: (gate: typ
         placeholder={gate.hasPassword ? 'One is set. Type another to replace it.' : 'None'} />}
       {gate.hasPassword && <Check label="Remove the password" {...field('isOpened')} />}
       <Text label="Notice" lines={2} hint="Is shown above a button." {...field('notice')} />
-      <Check label="Ask for a press of a button" hint="Keeps scanners of links from using up its clicks." {...field('confirm')} />
+      <Check label="Confirmation page" hint="A button before the redirect, which keeps scanners from using up clicks." {...field('confirm')} />
     </>
   );
 }

@@ -19,7 +19,7 @@ const STICKINESS: readonly (readonly [Stickiness, string])[] = [
   ['NONE', 'Each visit draws a target'], ['VISITOR', 'The same visitor gets the same target'], ['COOKIE', 'A cookie remembers the target'],
 ];
 
-const FIRST_DECIDES = 'The first rule that holds decides. Without one, visitors get to the link’s destination.';
+const FIRST_DECIDES = 'The first matching rule applies. Without one, visitors get to the link’s destination.';
 
 type RulesProps = { link: LinkData; routing: RoutingFragment; offers: Offers; reload: () => void };
 
@@ -32,13 +32,14 @@ export function Rules({ link, routing, offers, reload }: RulesProps) {
   const unsaved = pick(inputOf(values), changed);
   const isWriter = may('LINKS_WRITE') && link.status !== 'DELETED';
   const list = edits(values.rules, set('rules'));
-  if (!isWriter) return <><TryVisit link={link} tell={setExplanation} /><RoutingText draft={values} /></>;
+  const { gate } = values, isAsked = gate.hasPassword && !gate.isOpened || !!gate.password || !!gate.notice || gate.confirm;
+  if (!isWriter) return <><TryVisit link={link} isAsked={isAsked} tell={setExplanation} /><RoutingText draft={values} /></>;
   return (
     <>
       {routing.warnings?.map(({ message, field }) => (
         <p class="notice" key={field.join()}><span class="soft">{describePath(field)}</span>{message}</p>
       ))}
-      <TryVisit link={link} routing={changed.length > 0 ? unsaved : undefined} tell={setExplanation} />
+      <TryVisit link={link} routing={changed.length > 0 ? unsaved : undefined} isAsked={isAsked} tell={setExplanation} />
       <Form action="Save" submit={() => save({ routing: unsaved })} {...footer}>
         <section class="section">
           <div class="row">
@@ -84,7 +85,7 @@ function RoutingText({ draft: { rules, gate, utm, card, pendingUrl, endedUrl } }
       </ol>
       <Facts facts={[
         ['Before the redirect', [gate.hasPassword && 'a password', gate.notice, gate.confirm && 'a button'].filter(Boolean).join(', ')],
-        ['UTM values', Object.values(utm).filter(Boolean).join(', ')], ['Card', card.title],
+        ['UTM values', Object.values(utm).filter(Boolean).join(', ')], ['Link preview', card.title],
         ['Until it starts', pendingUrl], ['Once it has ended', endedUrl],
       ]} />
     </section>
@@ -152,7 +153,7 @@ function RuleItem({ rule, i, url, set, explanation, children }: RuleProps) {
       <div class="row tight">
         <span class="soft">{i + 1}</span>
         <div class="grow"><Text label={`Name of rule ${i + 1}`} placeholder={`Rule ${i + 1}`} {...field('name')} /></div>
-        {decides && <Badge kind="good">decides this visit</Badge>}
+        {decides && <Badge kind="good">matches this visit</Badge>}
         <Tick label="On" {...field('enabled')} />
         {children}
       </div>
@@ -164,7 +165,7 @@ function RuleItem({ rule, i, url, set, explanation, children }: RuleProps) {
           <TargetItem key={target.key} target={target} path={`${path}targets.${n}.`} url={url} set={targets.setter(n)}
             isCandidate={decides && explanation.candidates.includes(n)} remove={isOne ? undefined : () => targets.remove(n)} />
         ))}
-        {!isOne && <Choice label="Of several targets" options={STICKINESS} {...field('stickiness')} />}
+        {!isOne && <Choice label="Choose the target" options={STICKINESS} {...field('stickiness')} />}
       </Part>
     </li>
   );
@@ -194,7 +195,7 @@ const EXAMPLES: Partial<Record<Kind, string>> = {
 };
 const KINDS: readonly (readonly [Kind, string])[] = [
   ['country', 'Country'], ['device', 'Device'], ['os', 'System'], ['browser', 'Browser'], ['language', 'Language'],
-  ['referrer', 'Referrer'], ['query', 'Parameter'], ['weekly', 'Time of the week'], ['during', 'Span of time'], ['network', 'Network'],
+  ['referrer', 'Referrer'], ['query', 'Parameter'], ['weekly', 'Time of the week'], ['during', 'Date range'], ['network', 'Network'],
   ['bot', 'Bot'],
 ];
 const DEVICES = { desktop: 'Desktop', mobile: 'Mobile', tablet: 'Tablet', tv: 'TV', console: 'Console', other: 'Other', '': 'Unknown' };

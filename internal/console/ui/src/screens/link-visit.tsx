@@ -25,7 +25,7 @@ const AGENTS: readonly (readonly [string, string])[] = [
 ];
 
 const REASONS: Record<RedirectReason, string> = {
-  URL: 'No rule decides: the link’s destination.', RULE: 'A rule decides.', PENDING: 'The link has not started.',
+  URL: 'No rule matches: the link’s destination.', RULE: 'A rule matches.', PENDING: 'The link has not started.',
   EXPIRED: 'The link has ended.', EXHAUSTED: 'All of its clicks are used up.', OVER_QUOTA: 'The quota of the month is used up.',
   CARD: 'A preview is shown the card.', GATE: 'The visitor is asked first.', BOT: 'A bot is held back.', DELETED: 'The link is deleted.',
   PATH: 'This path is not accepted.', DISABLED: 'The operator has disabled it.', WORKSPACE_DELETED: 'The workspace is deleted.',
@@ -33,9 +33,10 @@ const REASONS: Record<RedirectReason, string> = {
 
 const NOTHING = { userAgent: '', country: '', acceptLanguage: '', referrer: '', query: '', path: '', address: '', at: '' };
 
-type TryVisitProps = { link: LinkData; routing?: LinkRoutingInput; tell: (explanation: Explanation | null) => void };
+// isAsked tells that visitors pass a gate first.
+type TryVisitProps = { link: LinkData; routing?: LinkRoutingInput; isAsked: boolean; tell: (explanation: Explanation | null) => void };
 
-export function TryVisit({ link, routing, tell }: TryVisitProps) {
+export function TryVisit({ link, routing, isAsked, tell }: TryVisitProps) {
   const [visit, setVisit] = useState(NOTHING);
   const { explanation, error } = useExplanation(link, visit, routing);
   const field = bind(visit, setVisit);
@@ -57,7 +58,7 @@ export function TryVisit({ link, routing, tell }: TryVisitProps) {
           <Text label="Address" placeholder="192.0.2.1" {...field('address')} />
         </div>
       </details>
-      <div role="status">{explanation ? <Answer explanation={explanation} /> : <p class="soft">{error ? describe(error) : '…'}</p>}</div>
+      <div role="status">{explanation ? <>{isAsked && explanation.location && <p>After the password, notice or button:</p>}<Answer explanation={explanation} /></> : <p class="soft">{error ? describe(error) : '…'}</p>}</div>
     </section>
   );
 }
@@ -72,7 +73,7 @@ function Answer({ explanation }: { explanation: Explanation }) {
         <strong class="cut" title={location ?? ''}>{location ? `→ ${middleCut(location, 80)}` : 'A page of this server'}</strong>
         <small>{status}</small>
       </p>
-      <p>{ruleIndex === null ? REASONS[reason] : `Rule ${ruleIndex! + 1} decides, target ${(targetIndex ?? 0) + 1}${drawn}.`}</p>
+      <p>{ruleIndex === null ? REASONS[reason] : `Rule ${ruleIndex! + 1} matches, target ${(targetIndex ?? 0) + 1}${drawn}.`}</p>
       <details>
         <summary>Why</summary>
         <p class="soft">

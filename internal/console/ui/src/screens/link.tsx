@@ -131,8 +131,8 @@ const Out = ({ url, most }: { url: string; most: number }) => (
 // ---- details
 
 const REDIRECTS = [
-  ['302', '302: found, the usual one'], ['301', '301: moved for good, browsers remember it'], ['307', '307: as 302, forms are sent again'],
-  ['308', '308: as 301, forms are sent again'],
+  ['302', 'Temporary (302)'], ['307', 'Temporary, with the same method (307)'], ['301', 'Permanent (301): browsers remember it'],
+  ['308', 'Permanent, with the same method (308)'],
 ] as const;
 
 const detailsOf = (link: LinkData) => ({
@@ -182,14 +182,14 @@ function Edit({ link, offers, reload }: DetailsProps) {
   return (
     <Form action="Save" submit={() => save(pick(toInput(values), changed))} {...footer}>
       {link.strategy === 'DETERMINISTIC'
-        ? <p class="soft">The code is computed from the destination, so the destination cannot change.</p>
+        ? <p class="soft">The code is computed from the destination, which therefore cannot change. Create a new link for another destination.</p>
         : <Text label="Destination" inputMode="url" {...field('url')} />}
       <div class="cells">
         <Text label="Title" {...field('title')} />
         <Text label="Tags" hint="Separated by commas." list="known-tags" {...field('tags')} />
       </div>
       <datalist id="known-tags">{offers?.tags?.nodes.map(({ name }) => <option value={name} key={name} />)}</datalist>
-      <Text label="Note" lines={2} hint="For members alone." {...field('note')} />
+      <Text label="Note" lines={2} hint="Visible to members only." {...field('note')} />
       <div class="cells">
         {folders.length > 0 && <Choice label="Folder" {...field('folderId')} options={[['', 'None'], ...folders]} />}
         <Choice label="Redirect" options={REDIRECTS} {...field('redirectStatus')} />
@@ -220,7 +220,7 @@ function Destinations({ link }: { link: LinkData }) {
   return (
     <section class="section">
       <div class="row">
-        <h2 class="grow">Does it work?</h2>
+        <h2 class="grow">Destination check</h2>
         {may('LINKS_WRITE') && (
           <button class="button" onClick={check} disabled={isChecking}>{isChecking ? 'Checking…' : 'Check now'}</button>
         )}

@@ -105,12 +105,12 @@ function Filters({ offers }: { offers: Offers }) {
   return (
     <div class="row wrap end">
       {query['search'] && <Chip remove={() => change({ search: undefined })}>“{query['search']}”</Chip>}
-      <Pick label="Tag" name="tag" options={offers?.tags?.nodes.map(({ name }) => [name, name])} />
-      <Pick label="Folder" name="folder" options={offers?.folders?.nodes.map(({ id, name }) => [id, name])} />
-      <Pick label="Domain" name="domain" options={offers?.domains?.nodes.map(({ id, host }) => [id, host])} />
-      <Pick label="State" name="status" options={STATES} />
+      <Pick label="All tags" name="tag" options={offers?.tags?.nodes.map(({ name }) => [name, name])} />
+      <Pick label="All folders" name="folder" options={offers?.folders?.nodes.map(({ id, name }) => [id, name])} />
+      <Pick label="All domains" name="domain" options={offers?.domains?.nodes.map(({ id, host }) => [id, host])} />
+      <Pick label="All states" name="status" options={STATES} />
       <Pick label="Not archived" name="archived" options={[['yes', 'Archived']]} />
-      <Pick label="Newest" name="order" options={ORDERS} />
+      <Pick label="Newest first" name="order" options={ORDERS} />
     </div>
   );
 }

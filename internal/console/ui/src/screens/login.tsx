@@ -74,7 +74,7 @@ function PasswordForm({ enter, reset }: Enter & { reset: () => void }) {
     <Form action="Log in" submit={async () => enter(await run(LogInDocument, { input: values }))}>
       <Text label="E-mail" path="email" type="email" autocomplete="username" value={values.email} change={set('email')} autofocus />
       <Text label="Password" path="password" type="password" autocomplete="current-password" value={values.password} change={set('password')}
-        hint={<a href="#" onClick={event => (event.preventDefault(), reset())}>Forgot it?</a>} />
+        hint={<a href="#" onClick={event => (event.preventDefault(), reset())}>Forgot password?</a>} />
     </Form>
   );
 }
@@ -85,7 +85,8 @@ function RegistrationForm({ enter }: Enter) {
     <Form action="Create account" submit={async () => enter(await run(RegisterDocument, { input: values }))}>
       <Text label="Name" path="name" autocomplete="name" value={values.name} change={set('name')} autofocus />
       <Text label="E-mail" path="email" type="email" autocomplete="username" value={values.email} change={set('email')} />
-      <Text label="Password" path="password" type="password" autocomplete="new-password" value={values.password} change={set('password')} />
+      <Text label="Password" path="password" type="password" autocomplete="new-password" hint="At least 8 characters." value={values.password}
+        change={set('password')} />
     </Form>
   );
 }

@@ -96,8 +96,8 @@ function Import({ shown }: { shown: Shown }) {
   }
 
   return (
-    <Form action="Start the trial" submit={submit}>
-      <p class="soft">First comes a trial, which reports what would become of each link, and changes nothing.</p>
+    <Form action="Preview import" submit={submit}>
+      <p class="soft">The preview reports what would become of each link, and changes nothing.</p>
       <Choice label="From" path="source" value={values.source} change={set('source')} options={SOURCE_OPTIONS} />
       {needs && <Choice label="By" path="way" value={values.way} change={set('way')} options={[['file', 'A file'], ['api', 'Its API']]} />}
       {!isApi && (

@@ -25,7 +25,7 @@ export function People() {
   const { user: me, workspace, may, base } = usePlace();
   const { route } = useLocation();
   const canWrite = may('MEMBERS_WRITE'), mayOwn = may('OWNERS_WRITE');
-  const screen = useScreen(PeopleDocument, { by: { id: workspace.id }, withInvitations: canWrite });
+  const screen = useScreen(PeopleDocument, { by: { id: workspace.id }, isManager: canWrite });
   const { confirm, act } = screen;
   const roles = ROLES.filter(([role]) => role !== 'OWNER' || mayOwn);
 
@@ -63,7 +63,7 @@ export function People() {
               return (
                 <Line name={<><strong dir="auto">{name}</strong>{isMe && ' (you)'}</>}
                   text={email + (emailVerified ? '' : ', unverified')}>
-                  {member.hasSecondFactor !== null && <small class="wide">{member.hasSecondFactor ? 'second factor' : 'no second factor'}</small>}
+                  {typeof member.hasSecondFactor === 'boolean' && <small class="wide">{member.hasSecondFactor ? 'second factor' : 'no second factor'}</small>}
                   <small class="wide">joined <Time at={member.joinedAt} /></small>
                   {mayChange ? (
                     <select class="input pick" aria-label={`Role of ${name}`} value={role}

@@ -30,7 +30,7 @@ const LEVELS: Options<QrLevel> = [['LOW', '7 %'], ['MEDIUM', '15 %'], ['QUARTILE
 const UTM = ['source', 'medium', 'campaign', 'term', 'content'] as const;
 
 export function Settings() {
-  const { workspace, may } = usePlace();
+  const { user, workspace, may } = usePlace();
   const { route } = useLocation();
   const screen = useScreen(SettingsDocument, { by: { id: workspace.id } });
   const input = { id: workspace.id };
@@ -48,7 +48,7 @@ export function Settings() {
       {({ workspace: now }) => !now ? <Missing what="The settings" /> : (
         <>
           <Saved title="Workspace" initial={{ name: now.name, slug: now.slug }} input={values => values}>
-            {({ at, values: { slug } }) => <><Text label="Name" {...at('name')} /><Text label="Part of its short URLs" {...at('slug')}
+            {({ at, values: { slug } }) => <><Text label="Name" {...at('name')} /><Text label="Workspace address" {...at('slug')}
               hint={`${location.host}/${slug}/… Short URLs with a former one keep working.`} /></>}
           </Saved>
           <NewLinks now={now} />
@@ -56,7 +56,8 @@ export function Settings() {
           <QrCodes style={now.qrStyle} />
           <Saved title="Security" initial={{ requireSecondFactor: now.requireSecondFactor }} input={values => values}>
             {({ at }) => <Check label="Members need a second factor or single sign-on" {...at('requireSecondFactor')}
-              hint={<>At once, but not for keys. <a href="/app/account#factor">You need one yourself</a> first.</>} />}
+              hint={<>Takes effect immediately; API keys are not affected. {!user.secondFactors?.totp && <a href="/app/account#factor">Set up
+                your own first.</a>}</>} />}
           </Saved>
           {may('WORKSPACE_DELETE') && (
             <Section title="Deletion" text="Owners can restore a deleted workspace for 30 days, where they create new ones.">
@@ -137,7 +138,7 @@ function Visitors({ now: { notFoundUrl, endedUrl, inspectable, caseSensitiveCode
     caseSensitiveCodes: values.isCaseIgnored === initial.isCaseIgnored ? undefined : !values.isCaseIgnored,
   });
   return (
-    <Saved title="Visitors" text="Where they are led instead. {code} and {host} are replaced." initial={initial} input={input}>
+    <Saved title="Visitors" text="Where visitors of unknown or ended links are redirected. {code} and {host} are replaced." initial={initial} input={input}>
       {({ at }) => (
         <>
           <Text label="Unknown links lead to" {...at('notFoundUrl')} placeholder="A page that says so" inputMode="url" />
@@ -165,7 +166,7 @@ function QrCodes({ style: { size, margin, level, foreground, background, hasLogo
             <Text label="Width in pixels" {...at('size', 'qrStyle.size')} type="number" min="128" />
             <Text label="Margin in modules" {...at('margin', 'qrStyle.margin')} type="number" min="4" />
           </div>
-          <Choice label="Damage that it tolerates" {...at('level', 'qrStyle.level')} options={LEVELS} hint="30 % with a logo." />
+          <Choice label="Error correction" {...at('level', 'qrStyle.level')} options={LEVELS} hint="30 % with a logo." />
           <label class="field"><span class="legend">Logo</span>
             <input class="input" type="file" accept="image/png,image/jpeg" onChange={async event => {
               const bytes = new Uint8Array(await event.currentTarget.files?.[0]?.arrayBuffer() ?? []);

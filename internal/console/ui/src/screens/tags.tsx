@@ -58,7 +58,7 @@ function TagList({ shown, reload }: ListProps) {
       if (answer.errors.length > 0) return answer.errors;
       [operation, changed, left] = [answer.operationId ?? operation, changed + answer.changed, answer.remaining];
     }
-    say(`The tags of ${changed} links are changed.`, operation ? undoOf(workspace.id, operation, reload) : undefined);
+    say(`The tags of ${changed === 1 ? 'one link' : `${changed} links`} are changed.`, operation ? undoOf(workspace.id, operation, reload) : undefined);
     setPicked([]);
     reload();
     return [];

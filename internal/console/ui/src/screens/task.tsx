@@ -33,7 +33,7 @@ export function titleOf({ kind, report }: Pick<ProgressFragment, 'kind'> & { rep
   if (kind !== 'IMPORT') return kind === 'PARITY_CHECK' ? 'Comparison with the old short URLs' : 'Export of the workspace';
   const { source, label, dryRun } = (report ?? {}) as Partial<ReportOf<'ImportReport'>>;
   const from = source ? ` from ${SOURCES[source].name}` : '';
-  return `${dryRun ? 'Trial of an import' : 'Import'}${from}${label ? `, ${label}` : ''}`;
+  return `${dryRun ? 'Preview of an import' : 'Import'}${from}${label ? `, ${label}` : ''}`;
 }
 
 export function TaskState({ task: { status, done, total } }: { task: ProgressFragment }) {
@@ -107,7 +107,7 @@ function useNext() {
   });
 }
 
-// What became of rows; or, in a trial, what would become of them.
+// What became of rows; or, in a preview, what would become of them.
 const OUTCOMES: Record<ImportOutcome, string> = {
   CREATED: 'New', UPDATED: 'Changed', UNCHANGED: 'As they were', RENAMED: 'With another code', CLOSED: 'Closed', SKIPPED: 'Left out',
   FAILED: 'Failed',
@@ -233,7 +233,7 @@ function Archive({ report: { url, bytes: size, sha256, removedAt, sections } }: 
     <>
       {url
         ? <p class="row wrap">
-          <a class="button next" href={url} rel="noopener noreferrer" download>Download{size != null && ` ${bytes.format(size)}`}</a>
+          <a class="button next" href={url} rel="noopener noreferrer" download>Download{size != null && ` (${bytes.format(size)})`}</a>
           {removedAt && <small>The file is removed <Time at={removedAt} />.</small>}
         </p>
         : <p class="soft">The file is not available any more.</p>}

@@ -174,13 +174,13 @@ function Edit({ webhook, close, done, open }: Adding & { webhook?: Webhook }) {
   const submit = () => webhook ? send(UpdateWebhookDocument, { input: { id: webhook.id, ...input } }, () => (done(), close()))
     : send(CreateWebhookDocument, { input: { workspaceId: workspace.id, ...input } }, ({ secret }) => {
       done();
-      open(close => <Once title={`${values.name} is created`} secret={secret!} close={close}
+      open(close => <Once title={`Webhook ${values.name} created`} secret={secret!} close={close}
         text="Your program verifies with this secret who has sent a request." />);
     });
   return (
     <FormDialog title={webhook?.name ?? 'Create webhook'} action={webhook ? 'Save' : 'Create webhook'} submit={submit} close={close}>
       <Text label="Name" {...at('name')} autofocus />
-      <Text label="URL of your program" {...at('url')} inputMode="url" placeholder="https://" />
+      <Text label="Endpoint URL" {...at('url')} inputMode="url" placeholder="https://" />
       <Checks label="Events" {...at('types')} options={TYPES} />
       <Text label="Only of links with one of the tags" {...at('tags')} hint="Separated by commas. Empty: all links." />
     </FormDialog>
@@ -194,7 +194,7 @@ function Test({ webhook, close, done }: { webhook: Webhook; close: () => void; d
     ({ attempt }) => (setResult(resultOf(attempt!)), done()));
   return (
     <FormDialog title={`Test ${webhook.name}`} action="Send" submit={submit} close={close}>
-      <Choice label="Event" {...at('type')} options={TYPES} hint="It is made up, and marked as a test." />
+      <Choice label="Event" {...at('type')} options={TYPES} hint="Sends sample data that is marked as a test." />
       <p role="status">{result}</p>
     </FormDialog>
   );

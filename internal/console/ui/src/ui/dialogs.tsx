@@ -20,7 +20,7 @@ export function Once({ title, text = '', secret, close, children }: OnceProps) {
   return (
     <Dialog title={title} close={close} sticky>
       <p>{text} Store this now: it is not shown again.</p>
-      <p class="secret"><code class="grow">{secret}</code><Copy text={secret} name="Copy the secret" /></p>
+      <p class="secret"><code class="grow">{secret}</code><Copy text={secret} name="Copy" /></p>
       {children}
       <footer><button class="button next" onClick={close}>Done</button></footer>
     </Dialog>

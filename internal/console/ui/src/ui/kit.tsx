@@ -143,19 +143,21 @@ export function Copy({ text, name = `Copy ${text}`, children }: { text: string; 
   );
 }
 
-const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
-  ['year', 31_536_000], ['month', 2_592_000], ['week', 604_800], ['day', 86_400], ['hour', 3600], ['minute', 60],
-];
+const WEEK_S = 604_800, YEAR_S = 31_536_000;
+const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [['day', 86_400], ['hour', 3600], ['minute', 60]];
+const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
+const dayOfYear = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', year: 'numeric' });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
 export const formatTime = (at: string) => exact.format(Date.parse(at));
 
-// Time is an instant as people say it, with the exact one in the viewer's zone on hover.
+// Time is an instant as people say it: how long ago it is, or the day where that is a week or more. The exact one shows on hover.
 export function Time({ at }: { at: string }) {
   const seconds = (Date.parse(at) - Date.now()) / 1000;
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ['second', 1];
-  const text = Math.abs(seconds) < 45 ? 'just now' : relative.format(Math.round(seconds / size), unit);
+  const text = Math.abs(seconds) < 45 ? 'just now' : Math.abs(seconds) < WEEK_S ? relative.format(Math.round(seconds / size), unit)
+    : (Math.abs(seconds) < YEAR_S / 2 ? day : dayOfYear).format(Date.parse(at));
   return <time dateTime={at} title={formatTime(at)}>{text}</time>;
 }
 

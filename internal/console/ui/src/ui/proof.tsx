@@ -17,7 +17,7 @@ export function useProof(methods: AuthMethod[], autofocus = false) {
   const method = values.method ?? known[0], proof = method && PROOFS[method];
   const fields = proof && (
     <>
-      {known.length > 1 && <Choice label="Prove that it is you with" path="proof.method" value={method} change={set('method')}
+      {known.length > 1 && <Choice label="Verification method" path="proof.method" value={method} change={set('method')}
         options={known.map(method => [method, PROOFS[method]!.label] as const)} />}
       <Text label={proof.label} path="proof" type={proof.type} autocomplete={proof.autocomplete} value={values.text} change={set('text')}
         autofocus={autofocus} />
