@@ -91,16 +91,17 @@ func isConnection(d *ast.Definition) bool { return d != nil && d.Fields.ForName(
 // charged for.
 func (c *calculator) field(f *ast.Field, places int) int {
 	of := f.Definition.Type.Name()
-	if of == "__Schema" || f.Name == "__typename" { // known without the stores
+	if of == "__Schema" || f.Name == "__typename" && f.Alias == f.Name { // known without the stores, and there once
 		return 0
 	}
 	arguments := f.ArgumentMap(c.variables)
 	size := c.prices.priceOf(f.ObjectDefinition.Name, f.Name).size(arguments)
 	once, each := c.selection(f.SelectionSet, places, size)
-	if isConnection(c.schema.Schema().Types[of]) {
+	isList := f.Definition.Type.Elem != nil && len(f.SelectionSet) > 0
+	if isList || isConnection(c.schema.Schema().Types[of]) {
 		each = max(each, 1) // its items are read, whatever is selected
 	}
-	if f.Definition.Type.Elem != nil && len(f.SelectionSet) > 0 {
+	if isList {
 		c.list(f).add(places * size)
 	}
 	return once + c.own(f, each, arguments)
@@ -161,7 +162,7 @@ func (c *calculator) excess(f graphql.CollectedField, value any) int {
 		return 0
 	}
 	once, each := c.selection(f.Selections, more, 1)
-	return more * c.prices.priceOf(f.ObjectDefinition.Name, f.Name).item(once+each)
+	return more * c.prices.priceOf(f.ObjectDefinition.Name, f.Name).item(max(once+each, 1))
 }
 
 // InterceptOperation charges the caller for items of lists beyond the assumed sizes when they are

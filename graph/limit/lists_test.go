@@ -51,6 +51,8 @@ func TestCalculator_MultipliesTheItemsOfPages(t *testing.T) {
 		`{ shelves { nodes { books { name authors { name } rare { name } } } } }`: 1 + 20*(1+1+3*(1+(1+1)+1)),
 		`{ first { name } }`: 1 + 5, // of the most expensive type
 		`{ shelves(first: 7) { nodes { __typename labels @skip(if: true) } totalCount @include(if: false) } }`: 1 + 7,
+		`{ shelves(first: 7) { nodes { books { __typename } } } }`: 1 + 7*(1+3),
+		`{ first { a: __typename b: __typename __typename } }`:     1 + 2, // each alias makes the answer longer
 		`{ first { name } ...F @skip(if: true) ... @include(if: false) { first { name } } }
 			fragment F on Query { first { name } }`: 1 + 5,
 		`{ first @include(if: true) { name @skip(if: false) } }`: 1 + 5,

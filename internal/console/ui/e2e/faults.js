@@ -10,7 +10,7 @@ export async function faults({ browser }) {
   const owner = await account('Mary Faults');
   const workspace = await shop(owner);
   const given = { browser, owner, workspace, app: `${base}/app/${workspace.slug}` };
-  for (const fault of [away, limited, expired, tabs, removed, lacking, hostile, many]) await fault(given);
+  for (const fault of [away, limited, expired, another, conflict, tabs, removed, lacking, hostile, many]) await fault(given);
 }
 
 async function enter(browser, user, options) {
@@ -86,6 +86,64 @@ async function expired({ browser, owner, workspace, app }) {
   assert.equal(await page.getByLabel('Title').inputValue(), 'Typed before the session ended');
   await context.close();
   tell('An expired session asks for a log-in over the form, which is sent then.');
+}
+
+// another user logs in over what somebody has typed: nothing of it is sent.
+async function another({ browser, owner }) {
+  const [first, second] = [await account('First User'), await account('Second User')];
+  const { context, page } = await enterAccount(browser, first);
+  context.expects = text => /401/.test(text);
+  await page.getByLabel('Name', { exact: true }).fill('Renamed by the first');
+  const other = await session(first);
+  await call(other.token, 'LogOutEverywhere', { input: { keepThis: false } });
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  const again = page.getByRole('dialog', { name: 'Log in again' });
+  for (let i = 0; i < 4; i++) await page.keyboard.press('Escape');
+  await again.getByLabel('E-mail').fill(second.email);
+  await again.getByLabel('Password').fill(PASSWORD);
+  await again.getByRole('button', { name: 'Log in' }).click();
+  await page.getByText('Welcome, Second User').waitFor();
+  await page.goto(`${base}/app/account`);
+  assert.equal(await page.getByLabel('Name', { exact: true }).inputValue(), 'Second User');
+  await context.close();
+  tell('Another user who logs in over a form sends nothing of it.');
+}
+
+async function enterAccount(browser, user) {
+  const context = await open(browser), page = await context.newPage();
+  await logIn(page, user);
+  await page.getByText('Welcome,').waitFor();
+  await page.goto(`${base}/app/account`);
+  await page.getByRole('heading', { name: 'Your account' }).waitFor();
+  return { context, page };
+}
+
+// conflict: somebody else changes the link while a draft of it waits on another tab.
+async function conflict({ browser, owner, workspace, app }) {
+  const { context, page } = await enter(browser, owner);
+  const { id } = workspace.links[2];
+  await page.goto(`${app}/links/${id}?tab=details`);
+  await page.getByLabel('Note').fill('typed first');
+  await page.getByRole('link', { name: 'History' }).click();
+  await call(owner.token, 'UpdateLink', { input: { id, title: 'Changed elsewhere' } });
+  await page.getByRole('link', { name: 'Clicks' }).click();
+  await page.getByRole('link', { name: 'Details' }).click();
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByText('has been changed meanwhile').waitFor();
+  await page.route(API, async route => { await new Promise(resolve => setTimeout(resolve, 600)); await route.continue().catch(() => {}); });
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByLabel('Note').fill('typed first, and more');
+  await page.getByText('Saved').first().waitFor();
+  await page.unroute(API);
+  assert.equal(await page.getByLabel('Note').inputValue(), 'typed first, and more', 'what was typed while it was saved is lost');
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByText('Saved').nth(1).waitFor();
+  for (const query of ['days=1e9', 'from=abc&to=20261-01-01', 'tab=nothing', 'period=x&device=%00']) {
+    await page.goto(`${app}/links/${id}?${query}`);
+    await page.getByRole('article', { name: 'Link' }).getByRole('heading').first().waitFor();
+  }
+  await context.close();
+  tell('A conflict can be saved at the second attempt, and typing goes on while it is saved.');
 }
 
 // tabs renew the session at the same time, and end together.

@@ -8,6 +8,8 @@ import { base, check, logIn, open, press, settled, tabTo, tell, type } from './s
 const EVERYONE = ['Links', 'Dashboard', 'Tags', 'Domains', 'People', 'Move', 'Activity'];
 const ADMINS = ['Links', 'Dashboard', 'Tags', 'Domains', 'People', 'Keys', 'Webhooks', 'Move', 'Activity', 'Settings'];
 const ROLES = { OWNER: ADMINS, ADMIN: ADMINS, EDITOR: EVERYONE, VIEWER: EVERYONE };
+// READS are the buttons of those who change nothing: to copy, to choose what is shown, and to filter.
+const READS = /^(|QR code|Today|7 days|30 days|90 days|Year|Custom|View at date…|.*\d)$/;
 const NAMES = { ADMIN: 'Bea Admin', EDITOR: 'Edi Tor', VIEWER: 'Vi Ewer' };
 
 export async function roles({ browser, owner, isRough }) {
@@ -70,7 +72,7 @@ async function useLinks(page, role, workspace, isRough) {
     const asked = page.context().asked.filter(text => text.startsWith('query') && text !== 'query ExplainRedirect');
     assert.ok(asked.length <= 1, `${tab} asks ${asked}`);
     if (!isRough) await check(page, `link-${tab.toLowerCase()}`, { shots: role === 'OWNER' });
-    if (role === 'VIEWER') assert.equal(await panel.getByRole('button', { name: /^(Save|Delete|Archive|Add rule|Revert|Check now|More actions)/ }).count(), 0);
+    if (role === 'VIEWER') assert.deepEqual((await panel.getByRole('button').allTextContents()).filter(text => !READS.test(text.trim())), []);
   }
   await panel.focus();
   await page.keyboard.press('Escape');

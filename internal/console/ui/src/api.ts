@@ -44,10 +44,7 @@ export const client: Client = new Client({
         : operation,
       willAuthError: operation => session.state.value !== 'out' && session.token.value === null && operation.kind !== 'teardown',
       didAuthError: error => session.state.value !== 'out' && codesOf(error).includes('UNAUTHENTICATED'),
-      refreshAuth: () => session.renew(async refreshToken => {
-        const renewed = await run(RefreshSessionDocument, { input: { refreshToken } }, guest);
-        return renewed.token && renewed.refreshToken ? { token: renewed.token, refreshToken: renewed.refreshToken } : null;
-      }),
+      refreshAuth: () => session.renew(refreshToken => run(RefreshSessionDocument, { input: { refreshToken } }, guest)),
     })),
     fetchExchange,
     subscriptionExchange({

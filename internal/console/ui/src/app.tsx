@@ -2,7 +2,7 @@
 import { Provider, useQuery } from '@urql/preact';
 import { createContext } from 'preact';
 import { Route, Router, useLocation, useRoute } from 'preact-iso';
-import { useContext, useEffect, useRef, useState } from 'preact/hooks';
+import { useContext, useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks';
 
 import { client, guest, lost } from './api';
 import { LogOutDocument, MeDocument, type MeQuery, type Permission } from './gql/graphql';
@@ -21,7 +21,7 @@ import { Tags } from './screens/tags';
 import { Webhooks } from './screens/webhooks';
 import * as session from './session';
 import { choose, theme, THEMES } from './theme';
-import { attempt, Bones, Dialog, Facts, Menu, Problem, Toasts } from './ui/kit';
+import { Bones, Dialog, Facts, Menu, Problem, Toasts, useKept } from './ui/kit';
 import { Icon, type IconName } from './ui/icon';
 import { withQuery } from './ui/url';
 
@@ -63,7 +63,7 @@ function LoginAgain() {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current!.showModal(), []);
   return (
-    <dialog ref={dialog} aria-label="Log in again" onCancel={event => event.preventDefault()}>
+    <dialog ref={dialog} aria-label="Log in again" onClose={() => dialog.current!.showModal()}>
       <p class="notice"><span class="grow">Your session has ended. Log in again: what you typed is still here.</span>
         <button class="button" onClick={session.end}>Leave</button></p>
       <Login />
@@ -72,16 +72,13 @@ function LoginAgain() {
 }
 
 function Inside() {
-  const [{ data, error, stale }, reload] = useQuery({ query: MeDocument, context: ofWorkspaces });
-  const user = useRef<string>(undefined);
-  useEffect(() => session.state.subscribe(now => now === 'in' && user.current !== undefined && void reloadMe()), []);
+  const [{ data: latest, error, stale }, reload] = useQuery({ query: MeDocument, context: ofWorkspaces });
+  const data = useKept(latest);
   useEffect(() => lost.subscribe(times => times > 0 && void reloadMe()), []);
   const retry = () => reload({ requestPolicy: 'network-only' });
   if (error && !data?.me) return <main class="narrow"><Problem error={error} retry={retry} /></main>;
   if (!data) return <main><Bones /></main>;
   if (!data.me) return (session.end(), null);
-  user.current ??= data.me.id;
-  if (user.current !== data.me.id) return (location.assign('/app'), null); // another one has logged in
   return (
     <Me.Provider value={{ user: data.me, isStale: stale }}>
       <Router>
@@ -128,6 +125,10 @@ function InWorkspace() {
   const search = useRef<HTMLInputElement>(null);
   const base = `/app/${workspace?.slug}`;
   useEffect(() => { if (workspace) localStorage.setItem(LAST, workspace.slug); }, [workspace?.slug]);
+  useEffect(() => {
+    const screen = SCREENS.find(({ path: to }) => path.startsWith(`${base}/${to}`))?.name;
+    document.title = [screen, workspace?.name, 'Linkforge'].filter(Boolean).join(' · ');
+  }, [path, workspace?.name]);
   const [hasHelp, setHelp] = useState(false);
   const may = (permission: Permission) => !!workspace?.permissions.includes(permission);
   useKeys({ '/': () => search.current?.focus(), '?': () => setHelp(true), c: () => may('LINKS_CREATE') && route(`${base}/links?new`) });
@@ -165,15 +166,25 @@ function InWorkspace() {
             </form>
             {may('LINKS_CREATE') && <a class="button next end" href={`${base}/links?new`}><Icon name="plus" />New link</a>}
           </header>
-          <Router>
-            {shown.map(({ path: to, component }) => <Route path={`/${to}/:rest*`} component={component} key={to} />)}
-            <Route default component={Nothing} />
-          </Router>
+          <Guarded>
+            <Router>
+              {shown.map(({ path: to, component }) => <Route path={`/${to}/:rest*`} component={component} key={to} />)}
+              <Route default component={Nothing} />
+            </Router>
+          </Guarded>
         </div>
         {hasHelp && <Help canCreate={may('LINKS_CREATE')} close={() => setHelp(false)} />}
       </div>
     </Place.Provider>
   );
+}
+
+// Guarded keeps the frame when a screen fails.
+function Guarded({ children }: { children: preact.ComponentChildren }) {
+  const [error, reset] = useErrorBoundary();
+  const { path } = useLocation();
+  useEffect(reset, [path]);
+  return error ? <main><Problem error={error} retry={reset} /></main> : <>{children}</>;
 }
 
 const Help = ({ canCreate, close }: { canCreate: boolean; close: () => void }) => (
@@ -188,12 +199,15 @@ const Help = ({ canCreate, close }: { canCreate: boolean; close: () => void }) =
 
 const Nothing = () => <main><h1>Nothing here</h1><p class="soft">This page does not exist.</p></main>;
 
+// logOut ends the session here at once, also where the server cannot be reached.
+export function logOut(): void {
+  const headers = { Authorization: `Bearer ${session.token.value}` };
+  void guest.mutation(LogOutDocument, { input: {} }, { fetchOptions: { headers, keepalive: true } }).toPromise();
+  session.end();
+}
+
 function WorkspaceMenu({ user, workspace }: { user: User; workspace: Workspace }) {
   const { route } = useLocation();
-  const logOut = () => attempt(async () => {
-    await client.mutation(LogOutDocument, { input: {} });
-    session.end();
-  });
   return (
     <Menu left label={`${workspace.name}: workspaces and account`} items={[
       ...(user.workspaces?.nodes ?? []).map(({ slug, name }) => ({ label: name, act: () => route(`/app/${slug}/links`) })),

@@ -2,7 +2,7 @@
 import type { Interval, TimeRange } from '../gql/graphql';
 import { DateField, dateOf, dayStart, Segments, type useAddress } from '../ui/list';
 
-const DEFAULT_DAYS = 30, MAX_DAYS_OF_HOURS = 2, MAX_DAYS_OF_DAYS = 180;
+const DEFAULT_DAYS = 30, MOST_DAYS = 3650, MAX_DAYS_OF_HOURS = 2, MAX_DAYS_OF_DAYS = 180;
 
 export const timezone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
@@ -11,7 +11,7 @@ export type Chosen = { range: TimeRange; interval: Interval; days: number };
 export function rangeOf({ days: length, from: first, to: last }: Record<string, string>): Chosen {
   const today = dateOf(new Date());
   const to = dayStart(first && last || today, 1);
-  const from = first ? dayStart(first, 0) : dayStart(today, 1 - (Number(length) || DEFAULT_DAYS));
+  const from = first ? dayStart(first, 0) : dayStart(today, 1 - Math.min(Math.max(Number(length) || DEFAULT_DAYS, 1), MOST_DAYS));
   const days = Math.round((Date.parse(to) - Date.parse(from)) / 86_400_000);
   return { range: { from, to }, days, interval: days <= MAX_DAYS_OF_HOURS ? 'HOUR' : days <= MAX_DAYS_OF_DAYS ? 'DAY' : 'WEEK' };
 }

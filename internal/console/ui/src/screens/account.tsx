@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 
 import { run, send, settle, type UserError } from '../api';
-import { reloadMe } from '../app';
+import { logOut, reloadMe } from '../app';
 import {
   AccountDocument, type AccountQuery, ChangePasswordDocument, ConfirmTotpDocument, DeleteMyAccountDocument, EnrollTotpDocument,
   ExportMyDataDocument, LogOutDocument, LogOutEverywhereDocument, type ProofInput, RemoveTotpDocument, RenewRecoveryCodesDocument,
@@ -33,6 +33,7 @@ export function Account() {
         <nav aria-label="Account">
           <a href="/app"><Icon name="link" />Links</a>
           {PARTS.map(([id, name, icon]) => <a href={`#${id}`} key={id}><Icon name={icon} />{name}</a>)}
+          <a href="/app" onClick={event => (event.preventDefault(), logOut())}><Icon name="close" />Log out</a>
         </nav>
       </aside>
       <Page title="Your account" screen={screen}>

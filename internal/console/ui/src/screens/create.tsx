@@ -50,7 +50,7 @@ export function CreateLink({ offers, close, done }: { offers: Offers; close: () 
   }
 
   return (
-    <Dialog title="New link" close={close}>
+    <Dialog title="New link" close={close} sticky>
       <Form action="Create link" submit={submit} cancel={close}>
         <Text label="Destination" {...field('url')} placeholder="https://" inputMode="url" autofocus
           hint={hintOf(values.url, url, preview)} />

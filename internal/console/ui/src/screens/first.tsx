@@ -37,6 +37,7 @@ function NameWorkspace({ user, done }: { user: User; done: (workspace: { id: str
         <Text label="Name of the workspace" path="name" value={values.name} change={set('name')} autofocus />
         <Text label="Workspace address" path="slug" value={slug} change={set('slug')} hint={`${location.host}/${slug || 'team'}/…`} />
       </Form>
+      <p class="soft"><a href="/app/account">Your account</a></p>
       {user.restorable?.nodes.map(({ id, name }) => (
         <p class="notice" key={id}><span class="grow">{name} is deleted.</span><button class="button" onClick={() => restore(id)}>Restore</button></p>
       ))}

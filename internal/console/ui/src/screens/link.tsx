@@ -17,7 +17,7 @@ import { Icon } from '../ui/icon';
 import { middleCut, withQuery, withScheme } from '../ui/url';
 import { shortText } from './first';
 import { Clicks } from './link-clicks';
-import { pick, useLinkDraft } from './link-draft';
+import { discard, pick, useLinkDraft } from './link-draft';
 import { History } from './link-history';
 import { Qr } from './link-qr';
 import { Rules } from './link-rules';
@@ -86,6 +86,7 @@ function Head({ link, back }: { link: HeadFragment; back: string }) {
   const restore = () => run(RestoreLinkDocument, { input: { id } }).then(accepted);
   const remove = () => attempt(async () => {
     accepted(await run(DeleteLinkDocument, { input: { id } }));
+    discard(id);
     say(`${shortText(shortUrl)} is deleted`, restore);
   });
   return (

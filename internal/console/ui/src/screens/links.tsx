@@ -1,7 +1,7 @@
 // Links: find, select, change many at once, and create one.
 import { useQuery } from '@urql/preact';
 import { useRoute } from 'preact-iso';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 
 import { ask, run, type UserError } from '../api';
 import { usePlace } from '../app';
@@ -11,7 +11,9 @@ import {
   DeleteLinksDocument, type LinkFilter, type LinkOrderField, type LinkStatus, LinksDocument, type LinksQuery, type RowFragment,
   UpdateLinksDocument, type UpdateLinkInput,
 } from '../gql/graphql';
-import { attempt, Badge, Bones, Copy, Count, Empty, Menu, Problem, say, Time } from '../ui/kit';
+import { FormDialog } from '../ui/dialogs';
+import { Text, useFields } from '../ui/form';
+import { attempt, Badge, Bones, Copy, Count, Empty, Menu, Problem, say, Time, useDialog } from '../ui/kit';
 import { Icon } from '../ui/icon';
 import { Chip, Pick, useAddress, usePages } from '../ui/list';
 import { middleCut, withQuery } from '../ui/url';
@@ -45,6 +47,12 @@ export function Links() {
   const links = data?.workspace?.links;
   const { rows, more } = usePages(links, async after => (await ask(LinksDocument, { ...variables, after })).workspace?.links);
   const refresh = () => (setSelected(new Set()), reload({ requestPolicy: 'network-only' }));
+  useEffect(() => setSelected(new Set()), [JSON.stringify(filter)]); // what is not shown is not changed
+  const wasOpen = useRef<string>(undefined);
+  useEffect(() => { // back in the list, the focus is where one left it
+    if (!open && wasOpen.current) document.querySelector<HTMLElement>(`.links a[href*="${wasOpen.current}"]`)?.focus();
+    wasOpen.current = open;
+  }, [open]);
   const isFiltered = FILTERS.some(name => query[name]);
   const ofList = Object.fromEntries(['order', ...FILTERS].map(name => [name, query[name]]));
 
@@ -58,16 +66,18 @@ export function Links() {
         </header>
         {error && !links && <Problem error={error} retry={refresh} />}
         {!links && !error && <Bones rows={12} />}
-        {selected.size > 0 && <Selection ids={[...selected]} done={refresh} offers={data?.workspace} />}
+        {selected.size > 0 && <Selection links={rows.filter(({ id }) => selected.has(id))} done={refresh} offers={data?.workspace} />}
         {links && rows.length === 0 && (isFiltered
           ? <Empty title="No links match" text="Remove a part of the filter, or search for something else."><button class="button" onClick={() => route(path)}>Show all links</button></Empty>
-          : <Empty title="No links yet" text="Paste a long URL, and share the short one."><a class="button next" href={`${path}?new`}>New link</a></Empty>)}
+          : <Empty title="No links yet" text="Paste a long URL, and share the short one.">
+            {may('LINKS_CREATE') && <a class="button next" href={`${path}?new`}>New link</a>}
+          </Empty>)}
         {rows.length > 0 && (
           <ul class={stale ? 'links stale' : 'links'} aria-label="Links">
             {rows.map(link => (
               <Row key={link.id} link={link} isSelected={selected.has(link.id)} isOpen={link.id === open}
                 href={withQuery(`${base}/links/${link.id}`, ofList)}
-                select={may('LINKS_WRITE') ? () => setSelected(toggled(selected, link.id)) : undefined} />
+                select={may('LINKS_WRITE') && link.status !== 'DELETED' ? () => setSelected(toggled(selected, link.id)) : undefined} />
             ))}
           </ul>
         )}
@@ -86,7 +96,7 @@ export type Offers = LinksQuery['workspace'] | undefined;
 function filterOf(query: Record<string, string>): LinkFilter {
   return {
     search: query['search'] || undefined,
-    tags: query['tag']?.split(','),
+    tags: query['tag'] ? [query['tag']] : undefined,
     folderIds: query['folder'] ? [query['folder']] : undefined,
     domainIds: query['domain'] ? [query['domain']] : undefined,
     status: query['status'] ? [query['status'] as LinkStatus] : undefined,
@@ -164,7 +174,9 @@ export function State({ link: { status, archived, startsAt, expiresAt } }: { lin
 }
 
 // Selection changes many links at once; each change can be taken back as a whole.
-function Selection({ ids, done, offers }: { ids: string[]; done: () => void; offers: Offers }) {
+function Selection({ links, done, offers }: { links: RowFragment[]; done: () => void; offers: Offers }) {
+  const ids = links.map(({ id }) => id), isArchived = links.every(({ archived }) => archived);
+  const { dialog, open } = useDialog();
   const { workspace } = usePlace();
   const tell = (what: string, answer: { operationId?: string | null; errors: UserError[]; results: { errors: UserError[] }[] }) => {
     const failed = [...answer.errors, ...answer.results.flatMap(result => result.errors)];
@@ -172,9 +184,11 @@ function Selection({ ids, done, offers }: { ids: string[]; done: () => void; off
     say(`${changed} ${what}${failed[0] ? `. ${failed.length} not: ${failed[0].message}` : ''}`, answer.operationId ? undoOf(workspace.id, answer.operationId, done) : undefined);
     done();
   };
-  const update = (what: string, fields: Omit<UpdateLinkInput, 'id'>) => attempt(async () => {
-    tell(what, await run(UpdateLinksDocument, { input: { workspaceId: workspace.id, links: ids.map(id => ({ id, ...fields })) } }));
-  });
+  const change = async (what: string, fieldsOf: (link: RowFragment) => Omit<UpdateLinkInput, 'id'>) => (
+    tell(what, await run(UpdateLinksDocument, { input: { workspaceId: workspace.id, links: links.map(link => ({ id: link.id, ...fieldsOf(link) })) } })));
+  const update = (what: string, fields: Omit<UpdateLinkInput, 'id'>) => attempt(() => change(what, () => fields));
+  const tag = () => open(close => <AddTag known={offers?.tags?.nodes.map(({ name }) => name) ?? []} close={close}
+    add={async tag => (await change('tagged', ({ tags }) => ({ tags: [...tags ?? [], tag] })), close())} />);
   const remove = () => attempt(async () => tell('deleted', await run(DeleteLinksDocument, { input: { workspaceId: workspace.id, ids } })));
   return (
     <div class="notice selection" role="toolbar" aria-label="Selected links">
@@ -183,8 +197,23 @@ function Selection({ ids, done, offers }: { ids: string[]; done: () => void; off
         { label: 'No folder', act: () => update('moved', { folderId: null }) },
         ...(offers?.folders?.nodes ?? []).map(({ id, name }) => ({ label: name, act: () => update('moved', { folderId: id }) })),
       ]}>Move<Icon name="down" /></Menu>
-      <button class="button" onClick={() => update('archived', { archived: true })}>Archive</button>
+      {links.every(({ tags }) => tags) && <button class="button" onClick={tag}>Tag</button>}
+      <button class="button" onClick={() => isArchived ? update('taken out of the archive', { archived: false }) : update('archived', { archived: true })}>
+        {isArchived ? 'Take out of the archive' : 'Archive'}
+      </button>
       <button class="button danger" onClick={remove}>Delete</button>
+      {dialog}
     </div>
+  );
+}
+
+function AddTag({ known, add, close }: { known: string[]; add: (tag: string) => Promise<void>; close: () => void }) {
+  const { values, at } = useFields({ tag: '' });
+  const submit = async () => values.tag.trim() ? (await add(values.tag.trim()), []) : [{ code: 'INVALID_INPUT', message: 'Enter a tag.', field: ['tag'] }];
+  return (
+    <FormDialog title="Tag the selected links" action="Tag" submit={submit} close={close}>
+      <Text label="Tag" {...at('tag')} list="tags-of-selection" autofocus />
+      <datalist id="tags-of-selection">{known.map(name => <option value={name} key={name} />)}</datalist>
+    </FormDialog>
   );
 }

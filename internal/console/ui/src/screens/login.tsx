@@ -12,12 +12,7 @@ import { Form, Text, useFields } from '../ui/form';
 import { attempt, Bones, Problem, say } from '../ui/kit';
 import { useProof } from '../ui/proof';
 
-type Answer = {
-  token?: string | null;
-  refreshToken?: string | null;
-  challenge?: Challenge | null;
-  errors: UserError[];
-};
+type Answer = session.Tokens & { challenge?: Challenge | null; errors: UserError[] };
 type Challenge = { token: string; methods: AuthMethod[] };
 type Mode = 'login' | 'register' | 'reset';
 
@@ -34,7 +29,7 @@ export function Login() {
   // enter starts the session of an answer, or asks for the proof that it needs. It returns what is wrong.
   function enter(answer: Answer): UserError[] {
     if (answer.challenge) setChallenge(answer.challenge);
-    else if (answer.token && answer.refreshToken) session.start({ token: answer.token, refreshToken: answer.refreshToken });
+    else session.start(answer);
     return answer.errors;
   }
 

@@ -9,7 +9,7 @@ import {
   ApplyImportDocument, CancelTaskDocument, CheckParityDocument, type ImportLossReason, type ImportOutcome, type ImportSource,
   type ParityVerdict, type ProgressFragment, TaskDocument, type TaskQuery,
 } from '../gql/graphql';
-import { attempt, Badge, Confirm, Copy, Count, Empty, Facts, formatCount, say, Time, Wait } from '../ui/kit';
+import { attempt, Badge, Confirm, Copy, Count, Empty, Facts, formatCount, say, Time, useKept, Wait } from '../ui/kit';
 import { Segments, useAddress, usePages, words } from '../ui/list';
 import { undoOf } from '../undo';
 import { shortText } from './first';
@@ -43,7 +43,7 @@ export function TaskState({ task: { status, done, total } }: { task: ProgressFra
 
 // TaskReport follows a task until it is over: the address has its id, and so a reload loses nothing.
 export function TaskReport({ id }: { id: string }) {
-  const { base } = usePlace();
+  const { base, user, may } = usePlace();
   const { query } = useAddress();
   const only = query['only'];
   const variables = {
@@ -51,7 +51,8 @@ export function TaskReport({ id }: { id: string }) {
     outcomes: only && only in OUTCOMES ? [only as ImportOutcome] : undefined,
     verdicts: only && only in VERDICTS ? [only as ParityVerdict] : undefined,
   };
-  const [{ data, error }, refetch] = useQuery({ query: TaskDocument, variables });
+  const [{ data: latest, error }, refetch] = useQuery({ query: TaskDocument, variables });
+  const data = useKept(latest);
   const reload = () => refetch({ requestPolicy: 'network-only' });
   const task = data?.node?.__typename === 'Task' ? data.node : null;
   useEffect(() => {
@@ -80,7 +81,7 @@ export function TaskReport({ id }: { id: string }) {
         </div>
         <TaskState task={task} />
         <small>{task.createdBy?.name} <Time at={task.finishedAt ?? task.createdAt} /></small>
-        {!isOver(task) && <button class="button" onClick={cancel}>Cancel</button>}
+        {!isOver(task) && (may('LINKS_WRITE') || task.createdBy?.id === user.id) && <button class="button" onClick={cancel}>Cancel</button>}
       </header>
       {!isOver(task) && (
         task.status === 'WAITING_FOR_UPLOAD'

@@ -18,7 +18,7 @@ type OnceProps = { title: string; text?: string; secret: string; close: () => vo
 // Once shows a secret for the only time.
 export function Once({ title, text = '', secret, close, children }: OnceProps) {
   return (
-    <Dialog title={title} close={close} sticky>
+    <Dialog title={title} close={close} sticky locked>
       <p>{text} Store this now: it is not shown again.</p>
       <p class="secret"><code class="grow">{secret}</code><Copy text={secret} name="Copy" /></p>
       {children}

@@ -193,7 +193,11 @@ export function localTime(instant: string | null | undefined): string {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
-export const instantOf = (local: string) => (local === '' ? null : new Date(local).toISOString());
+// What is no instant is sent as it is, and refused.
+export function instantOf(local: string): string | null {
+  const at = new Date(local);
+  return local === '' ? null : Number.isNaN(at.getTime()) ? local : at.toISOString();
+}
 
 // listOf are the parts of a text that commas separate.
 export const listOf = (text: string) => text.split(',').map(part => part.trim()).filter(Boolean);

@@ -54,12 +54,20 @@ export function save(text: string, name: string): void {
   URL.revokeObjectURL(url);
 }
 
+// useKept is what was loaded last, also when loading it again has failed.
+export function useKept<T>(latest: T | undefined): T | undefined {
+  const kept = useRef(latest);
+  kept.current = latest ?? kept.current;
+  return kept.current;
+}
+
 // ---- over the page
 
-type DialogProps = { title: string; close: () => void; sticky?: boolean; children: ComponentChildren };
+type DialogProps = { title: string; close: () => void; sticky?: boolean; locked?: boolean; children: ComponentChildren };
 
-// Dialog is open while it is mounted. The focus then returns to the element that had it. With sticky, a click beside it does not close it.
-export function Dialog({ title, close, sticky, children }: DialogProps) {
+// Dialog is open while it is mounted. The focus then returns to the element that had it. With sticky, a click beside it does not close it;
+// with locked, nor does Escape.
+export function Dialog({ title, close, sticky, locked, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
@@ -67,7 +75,8 @@ export function Dialog({ title, close, sticky, children }: DialogProps) {
     return () => before?.focus();
   }, []);
   return (
-    <dialog ref={dialog} aria-label={title} onClose={close} onClick={event => !sticky && event.target === dialog.current && close()}>
+    <dialog ref={dialog} aria-label={title} onClose={close} onCancel={event => locked && event.preventDefault()}
+      onMouseDown={event => !sticky && event.target === dialog.current && close()}>
       <div class="body">
         <header class="row">
           <h2 class="grow">{title}</h2>
@@ -111,11 +120,12 @@ export type MenuItem = { label: string; act: () => void; danger?: boolean } | fa
 export function Menu({ label, items, children, left }: { label: string; items: MenuItem[]; children: ComponentChildren; left?: boolean }) {
   const details = useRef<HTMLDetailsElement>(null);
   const close = () => details.current?.removeAttribute('open');
-  const choose = (act: () => void) => (close(), details.current?.querySelector('summary')?.focus(), act());
+  const leave = () => (close(), details.current?.querySelector('summary')?.focus());
+  const choose = (act: () => void) => (leave(), act());
   const shown = items.filter(item => !!item);
   if (shown.length === 0) return null;
   return (
-    <details class={left ? 'menu left' : 'menu'} ref={details} onKeyDown={event => event.key === 'Escape' && close()}
+    <details class={left ? 'menu left' : 'menu'} ref={details} onKeyDown={event => event.key === 'Escape' && leave()}
       onFocusOut={event => details.current?.contains(event.relatedTarget as Node | null) || close()}>
       <summary class="button plain icon" aria-label={label}>{children}</summary>
       <div role="menu">

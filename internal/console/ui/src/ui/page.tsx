@@ -6,12 +6,13 @@ import { useState } from 'preact/hooks';
 
 import { settle } from '../api';
 import { Icon } from './icon';
-import { attempt, Bones, Missing, type Open, Problem, say, useDialog } from './kit';
+import { attempt, Bones, Missing, type Open, Problem, say, useDialog, useKept } from './kit';
 
 // useScreen is the query of a screen, whose variable after selects the page, and what one can do with its answer.
 export function useScreen<Data, Variables extends AnyVariables>(query: TypedDocumentNode<Data, Variables>, variables: Variables) {
   const [after, setAfter] = useState<string>();
-  const [{ data, error }, reload] = useQuery({ query, variables: { ...variables, after } as Variables });
+  const [{ data: latest, error }, reload] = useQuery({ query, variables: { ...variables, after } as Variables });
+  const data = useKept(latest);
   const refresh = () => reload({ requestPolicy: 'network-only' });
   // act runs a mutation, says that it is done, and reads the answer again. It reports errors.
   const act = <D extends Record<string, unknown>, V extends Record<string, unknown>>(
@@ -40,7 +41,8 @@ export function Page<Data>({ title, actions, screen: { data, error, refresh, dia
   return (
     <main>
       <header><h1 dir="auto">{title}</h1>{actions && <div class="row end">{actions}</div>}</header>
-      {data ? children(data) : error ? <Problem error={error} retry={refresh} /> : <Bones />}
+      {error && <Problem error={error} retry={refresh} />}
+      {data ? children(data) : !error && <Bones />}
       {dialog}
     </main>
   );
