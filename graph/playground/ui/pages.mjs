@@ -329,11 +329,11 @@ async function reports(context, { shortUrl }) {
 }
 
 // check looks at a page as it is drawn.
-async function check(expect, page, viewport, [status, title, text]) {
+async function check(expect, page, viewport, [, title, text]) {
   const seen = await page.evaluate(measure);
   expect('the title', seen.title, title);
   expect('the headings', seen.headings.join(' | '), title);
-  expect('the visible text', seen.text, [title, text, `HTTP status ${status}`].join(' | '));
+  expect('the visible text', seen.text, `${title} | ${text}`);
   expect('the language', seen.language, 'en');
   expect('the landmarks', seen.landmarks, 1);
   expect('the width of the window', seen.window.width, viewport.width);

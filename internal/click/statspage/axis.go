@@ -50,7 +50,7 @@ const (
 )
 
 // tiers are how wide the plot is at least on screens of three sizes. A class shows a label on
-// screens of its size and up; page.html knows them by the same names, and says from where on they
+// screens of its size and up; style.css knows them by the same names, and says from where on they
 // apply.
 var tiers = []struct {
 	class string

@@ -55,7 +55,7 @@ func TestDates_OfAnAxis(t *testing.T) {
 		t.Errorf("dates (-want +got):\n%s", diff)
 	}
 	for _, tier := range tiers[1:] {
-		if css := style(pageText); !strings.Contains(css, "."+tier.class+" { display: inline; }") {
+		if !strings.Contains(style, "."+tier.class+" { display: inline; }") {
 			t.Errorf("the style does not know labels of class %s", tier.class)
 		}
 	}

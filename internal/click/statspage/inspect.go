@@ -1,22 +1,10 @@
 package statspage
 
 import (
-	_ "embed"
-	"html/template"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
-)
-
-//go:embed inspect.html
-var inspectHTML string
-
-var (
-	inspectText     = strings.Replace(inspectHTML, "/*style*/\n", styleText, 1)
-	inspectTemplate = newTemplate("inspect", inspectText)
-	inspectPolicy   = policyOf(inspectText)
 )
 
 // Texts are the texts of a language. Its own text is the language's tag.
@@ -54,7 +42,7 @@ func nameOf(host string) hostName {
 
 // inspectView is an inspection in the words of its template.
 type inspectView struct {
-	Texts interface {
+	Language interface {
 		T(string, ...string) string
 	}
 	Title     string
@@ -70,7 +58,7 @@ type inspectView struct {
 // WriteInspection answers with the page in a language.
 func WriteInspection[T Texts](w http.ResponseWriter, r *http.Request, texts T, in Inspection) {
 	v := inspectView{
-		Texts: texts, Title: texts.T("inspect.hidden.title"), URL: tame(in.URL), ShortURL: tame(in.ShortURL),
+		Language: texts, Title: texts.T("inspect.hidden.title"), URL: tame(in.URL), ShortURL: tame(in.ShortURL),
 		Created: in.CreatedAt.UTC().Format(time.DateOnly), ReportURL: in.ReportURL,
 	}
 	if in.Host != "" {
@@ -85,10 +73,5 @@ func WriteInspection[T Texts](w http.ResponseWriter, r *http.Request, texts T, i
 		v.Stats = &stats
 	}
 	w.Header().Add("Vary", "Accept-Language")
-	respond(w, r, inspectTemplate, inspectPolicy, v)
-}
-
-// newTemplate returns a page with the part that both pages have.
-func newTemplate(name, text string) *template.Template {
-	return template.Must(template.Must(template.New(name).Parse(text)).New("stats").Parse(statsText)).Lookup(name)
+	respond(w, r, inspectPage, v)
 }

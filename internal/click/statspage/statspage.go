@@ -4,39 +4,29 @@ package statspage
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
-	"html/template"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
 
-//go:embed page.html
-var pageHTML string
-
-// statsText is the part of the page with the numbers, styleText the style.
 var (
-	//go:embed stats.html
-	statsText string
 	//go:embed style.css
-	styleText string
+	style string
+	//go:embed page.html
+	pageContent string
+	//go:embed inspect.html
+	inspectContent string
+	//go:embed stats.html
+	statsContent string
 )
 
 var (
-	pageText     = strings.Replace(pageHTML, "/*style*/\n", styleText, 1)
-	pageTemplate = newTemplate("page", pageText)
-	policy       = policyOf(pageText)
+	statsPage   = web.NewPage(style, pageContent, statsContent)
+	inspectPage = web.NewPage(style, inspectContent, statsContent)
 )
-
-// policyOf lets a page have its own style and nothing else: no script, no picture, no frame, no
-// form.
-func policyOf(page string) string {
-	return "default-src 'none'; style-src '" + hash(style(page)) +
-		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-}
 
 // Page has the contents of the page.
 type Page struct {
@@ -68,17 +58,17 @@ type Slice struct {
 
 // Write answers with the page.
 func Write(w http.ResponseWriter, r *http.Request, p Page) {
-	respond(w, r, pageTemplate, policy, newView(p))
+	respond(w, r, statsPage, newView(p))
 }
 
-func respond(w http.ResponseWriter, r *http.Request, page *template.Template, policy string, view any) {
+func respond(w http.ResponseWriter, r *http.Request, page web.Page, view any) {
 	var body bytes.Buffer
 	body.Grow(32 << 10)           // an estimate
 	_ = page.Execute(&body, view) // plain values into a buffer: there is nothing to fail
 	h := w.Header()
 	h.Set("Cache-Control", "private, max-age=60")
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", page.Policy+"; form-action 'none'")
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -87,18 +77,4 @@ func respond(w http.ResponseWriter, r *http.Request, page *template.Template, po
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body.Bytes()) // the client has disconnected
 	}
-}
-
-// style is what stands between the tags of the page's style. There is no comment in it: the
-// template would drop it, and the hash would be of something else.
-func style(page string) string {
-	_, page, _ = strings.Cut(page, "<style>")
-	page, _, _ = strings.Cut(page, "</style>")
-	return page
-}
-
-// hash names a style as a Content-Security-Policy does.
-func hash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }

@@ -83,15 +83,13 @@ func TestPage_SetsHeaders(t *testing.T) {
 	t.Parallel()
 	w := write(http.MethodGet, example(30))
 	want := http.Header{
-		"Cache-Control":          {"private, max-age=60"},
-		"Content-Length":         {strconv.Itoa(w.Body.Len())},
-		"Content-Type":           {"text/html; charset=utf-8"},
-		"Referrer-Policy":        {"no-referrer"},
-		"X-Content-Type-Options": {"nosniff"},
-		"X-Robots-Tag":           {"noindex"},
-		"Content-Security-Policy": {"default-src 'none'; style-src '" +
-			hash(words(elements(parse(t, w.Body.String()), "style")[0])) +
-			"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+		"Cache-Control":           {"private, max-age=60"},
+		"Content-Length":          {strconv.Itoa(w.Body.Len())},
+		"Content-Type":            {"text/html; charset=utf-8"},
+		"Referrer-Policy":         {"no-referrer"},
+		"X-Content-Type-Options":  {"nosniff"},
+		"X-Robots-Tag":            {"noindex"},
+		"Content-Security-Policy": {statsPage.Policy + "; form-action 'none'"},
 	}
 	if diff := cmp.Diff(want, w.Header()); diff != "" || w.Code != http.StatusOK {
 		t.Errorf("status %d, headers (-want +got):\n%s", w.Code, diff)
@@ -122,10 +120,6 @@ func TestPage_CompliesWithPolicy(t *testing.T) {
 				}
 			}
 		}
-	}
-	if css := style(pageText); strings.Contains(css, "url(") || strings.Contains(css, "@import") ||
-		strings.Contains(css, "/*") {
-		t.Errorf("the style loads something, or has a comment, which the template would drop: %s", css)
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 
 // view is a page in the words of its template.
 type view struct {
+	Language, Title        string
 	Heading, ShortURL      string
 	Destination            string
 	Href                   template.HTMLAttr
@@ -58,6 +59,7 @@ func newView(p Page) view {
 	if v.Heading == "" {
 		v.Heading, v.ShortURL = v.ShortURL, ""
 	}
+	v.Language, v.Title = "en", "Stats of "+v.Heading
 	return v
 }
 

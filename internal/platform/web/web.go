@@ -1,6 +1,6 @@
 // Package web owns what all HTTP responses share: request ids, the access log, recovery from panics,
-// allowed origins, addresses of clients behind proxies, and traces. The routes are in the server,
-// GraphQL over HTTP in graph/transport.
+// allowed origins, addresses of clients behind proxies, traces, and the layout of pages. The routes are
+// in the server, GraphQL over HTTP in graph/transport.
 package web
 
 import (

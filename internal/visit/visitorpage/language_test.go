@@ -49,7 +49,7 @@ func TestCatalogue_IsComplete(t *testing.T) {
 // TestCatalogue_HasTextsOfAllPages looks up every text that the code names.
 func TestCatalogue_HasTextsOfAllPages(t *testing.T) {
 	t.Parallel()
-	keys := []string{"status", "notice.title", "notice.program"}
+	keys := []string{"notice.title", "notice.program"}
 	for _, m := range []Message{
 		NotFound, Expired, Exhausted, Disabled, WorkspaceDeleted, OverQuota, Throttled, Unavailable, PageNotFound, Home,
 		NoStats, Blocked, ManyAttempts, Reported, ManyReports,

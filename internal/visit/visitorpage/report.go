@@ -8,10 +8,8 @@ import (
 //go:embed report.html
 var reportContent string
 
-var reportTemplate = parse(reportContent)
-
-// policyOfReport lets the form be sent to this host: nothing redirects its answer.
-var policyOfReport = policyWithForm + "; form-action 'self'"
+// reports can be sent to this host: nothing redirects the answer.
+var reports = newPage(reportContent, "; form-action 'self'")
 
 // ReportForm is the form that visitors report a link with, and the values that the visitor has
 // entered.
@@ -32,8 +30,7 @@ func WriteReportForm(w http.ResponseWriter, r *http.Request, status int, f Repor
 		plain += l.T(f.Error) + "\n"
 	}
 	p := page{
-		status: status, template: reportTemplate, policy: policyOfReport, plain: plain + l.T("report.program") + "\n",
-		isForm: true,
+		Page: reports, status: status, isForm: true, plain: plain + l.T("report.program") + "\n",
 		view: struct {
 			Language
 			ReportForm

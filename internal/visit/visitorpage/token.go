@@ -8,12 +8,8 @@ import (
 //go:embed token.html
 var tokenContent string
 
-var tokenTemplate = parse(tokenContent)
-
-// policyOfToken lets the page read the token in the fragment of its URL, and send the form to this
-// host.
-var policyOfToken = policyWithForm + "; form-action 'self'; script-src '" +
-	hashOf(tokenContent, "<script>", "</script>") + "'"
+// tokens read the token in the fragment of their URL, and can be sent to this host.
+var tokens = newPage(tokenContent, "; form-action 'self'")
 
 // TokenForm is a form that a mail leads to: it sends the token in the fragment of its URL, which no
 // server receives before, with what the user has to add.
@@ -37,7 +33,7 @@ type Field struct {
 // WriteTokenForm answers with the form, in English.
 func WriteTokenForm(w http.ResponseWriter, r *http.Request, status int, f TokenForm) {
 	p := page{
-		status: status, template: tokenTemplate, policy: policyOfToken, isForm: true,
+		Page: tokens, status: status, isForm: true,
 		plain: "Open this page in a browser, or call the mutation " + f.Mutation + ".\n",
 		view: struct {
 			Language

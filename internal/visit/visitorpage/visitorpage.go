@@ -1,57 +1,43 @@
 // Package visitorpage renders the pages that visitors of short URLs see: messages, gates,
 // confirmations and the form that reports a link; and the forms that mail leads to, in English.
-// They have one layout (layout.html) and one catalogue of texts (texts.json), need no script, and
-// show neither cookies nor anything that a request chose, except the requested address. Programs,
-// which do not accept HTML, receive plain text.
+// They have one style (style.css) and one catalogue of texts (texts.json), need no script, and show
+// neither cookies nor anything that a request chose, except the requested address. Programs, which do
+// not accept HTML, receive plain text.
 package visitorpage
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
-	"html/template"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/linkforge/linkforge/internal/platform/web"
 )
-
-//go:embed layout.html
-var layout string
-
-//go:embed message.html
-var messageContent string
-
-//go:embed form.html
-var formContent string
 
 var (
-	messageTemplate = parse(messageContent)
-	formTemplate    = parse(formContent)
+	//go:embed style.css
+	style string
+	//go:embed message.html
+	messageContent string
+	//go:embed form.html
+	formContent string
 )
 
-// parse returns the layout with a content.
-func parse(content string) *template.Template {
-	return template.Must(template.Must(template.New("layout").Parse(layout)).Parse(content))
-}
-
-// The policies let a page have its own style and nothing else. That of pages with a form has no
-// form-action, because Chromium applies it also to the redirect that follows the form.
+// Pages with a form have no form-action in their policies, because Chromium applies it also to the
+// redirect that follows the form.
 var (
-	policyWithForm = "default-src 'none'; style-src '" + hashOf(layout, "<style>", "</style>") +
-		"'; base-uri 'none'; frame-ancestors 'none'"
-	policy = policyWithForm + "; form-action 'none'"
+	messages = newPage(messageContent, "; form-action 'none'")
+	forms    = newPage(formContent, "")
 )
 
-// hashOf names the style or script of a page as a Content-Security-Policy does. It has no comment:
-// the template would drop it, and the hash would be of another text.
-func hashOf(page, start, end string) string {
-	_, text, _ := strings.Cut(page, start)
-	text, _, _ = strings.Cut(text, end)
-	sum := sha256.Sum256([]byte(text))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+// newPage returns a page of a content, with an addition to its policy.
+func newPage(content, policy string) web.Page {
+	p := web.NewPage(style, content)
+	p.Policy += policy
+	return p
 }
 
 // Message names a page of a title and a text: the keys of the catalogue before ".title" and
@@ -86,7 +72,7 @@ func Write(w http.ResponseWriter, r *http.Request, status int, m Message, pairs 
 	text := string(m) + ".text"
 	p := messagePage(status, l, l.T(string(m)+".title"), l.T(text, pairs...), "")
 	if !strings.Contains(catalogue[l][text], "{") {
-		p.fixed = fixedPage{l, m, status}
+		p.fixed = fixedPage{l, m}
 	}
 	p.write(w, r)
 }
@@ -115,11 +101,9 @@ func WriteNotUTF8(w http.ResponseWriter, r *http.Request) {
 }
 
 func messagePage(status int, l Language, title, text, next string) page {
-	view := struct{ Language, Title, Text, StatusLine, Next string }{
-		string(l), title, text, l.T("status", "status", strconv.Itoa(status)), next,
-	}
 	return page{
-		status: status, template: messageTemplate, policy: policy, plain: title + ". " + text + "\n", view: view,
+		Page: messages, status: status, plain: title + ". " + text + "\n",
+		view: struct{ Language, Title, Text, Next string }{string(l), title, text, next},
 	}
 }
 
@@ -140,8 +124,7 @@ func WriteForm(w http.ResponseWriter, r *http.Request, status int, f Form) {
 	l := LanguageOf(r)
 	w.Header().Add("Vary", "Accept-Language")
 	p := page{
-		status: status, template: formTemplate, policy: policyWithForm, isForm: true,
-		plain: f.plain(l),
+		Page: forms, status: status, isForm: true, plain: f.plain(l),
 		view: struct {
 			Language
 			Form
@@ -174,10 +157,9 @@ func (f *Form) plain(l Language) string {
 
 // page is a response before it is written.
 type page struct {
-	status   int
-	template *template.Template
-	view     any
-	policy   string
+	web.Page
+	status int
+	view   any
 	// plain is the response to programs.
 	plain string
 	// isForm means that the page has a form.
@@ -190,7 +172,6 @@ type page struct {
 type fixedPage struct {
 	language Language
 	message  Message
-	status   int
 }
 
 // fixedPages are the HTML texts of fixed pages that have been written. While a dependency is
@@ -206,7 +187,7 @@ func (p *page) html() []byte {
 		}
 	}
 	b := new(bytes.Buffer)
-	_ = p.template.Execute(b, p.view) // plain values into a buffer: there is nothing to fail
+	_ = p.Execute(b, p.view) // plain values into a buffer: there is nothing to fail
 	if isFixed {
 		fixedPages.Store(p.fixed, b.Bytes())
 	}
@@ -228,7 +209,7 @@ func (p *page) write(w http.ResponseWriter, r *http.Request) {
 	body := []byte(p.plain)
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
 		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Security-Policy", p.policy)
+		h.Set("Content-Security-Policy", p.Policy)
 		body = p.html()
 	} else {
 		h.Set("Content-Type", "text/plain; charset=utf-8")
