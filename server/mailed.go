@@ -42,7 +42,7 @@ func (a *app) passwordPage() mailedPage {
 
 func (a *app) verifyPage() mailedPage {
 	return mailedPage{visitorpage.TokenForm{
-		Title: "Confirm your e-mail address", Button: "Confirm the address", Mutation: "verifyEmail",
+		Title: "Confirm your address", Button: "Confirm the address", Mutation: "verifyEmail",
 		Text: "Confirm that you read the mail of this address, and that the account is yours.",
 	}, a, a.verifyEmail}
 }
@@ -50,8 +50,7 @@ func (a *app) verifyPage() mailedPage {
 func (a *app) invitationPage() mailedPage {
 	return mailedPage{visitorpage.TokenForm{
 		Title: "Join a workspace", Button: "Accept the invitation", Mutation: "acceptInvitation",
-		Text: "Enter the password of your account. If you have none with the invited address, " +
-			"enter your name, and choose a password.",
+		Text: "Enter the password of your account with the invited address, or a name and a password for a new one.",
 		Fields: []visitorpage.Field{
 			{Name: "name", Label: "Your name, for a new account", Type: "text", Autocomplete: "name"},
 			{Name: "password", Label: "Password", Type: "password", Autocomplete: "current-password", Required: true},

@@ -44,14 +44,14 @@ const LOOKS = {
 };
 
 // What visitors are told, by what has become of a link.
-const NOTHING = ['Link not found', 'Check the address for typos, or contact the sender. The link may have been deleted, or may not be active yet.'];
+const NOTHING = ['Link not found', 'Check the address for typos, or contact the sender.'];
 const PAGES = {
   unknown: [404, ...NOTHING],
   deleted: [404, ...NOTHING],
   scheduled: [404, ...NOTHING],
   expired: [410, 'This link has expired', 'Contact the sender for a new link.'],
   exhausted: [410, 'This link reached its click limit', 'Contact the sender for a new link.'],
-  disabled: [410, 'This link has been disabled', 'The operator of this service has disabled it. You do not need to do anything.'],
+  disabled: [410, 'This link has been disabled', 'The operator of this service has disabled it.'],
   'over its monthly quota': [429, 'This link reached its monthly click limit', 'It works again from the first day of next month.'],
 };
 
