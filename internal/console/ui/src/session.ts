@@ -68,5 +68,5 @@ export async function renew(exchange: (refreshToken: string) => Promise<Tokens>)
   await new Promise<void>(resolve => {
     const stop = state.subscribe(now => now !== 'expired' && queueMicrotask(() => (stop(), resolve())));
   });
-  if (state.value === 'in' && token.value === null && old !== null) return renew(exchange);
+  if (state.value === 'in' && token.value === null) return renew(exchange); // with what another tab has stored
 }
