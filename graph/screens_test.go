@@ -136,7 +136,8 @@ func (e *estate) screens(t *testing.T) []screen {
 		{"People-manager", 2, false, with(map[string]any{"isManager": true})},
 		{"Keys", 2, false, inPlace}, {"Webhooks", 2, false, inPlace},
 		{"Deliveries", 2, false, of(last("webhooks", "id"))},
-		{"Move", 4, false, inPlace}, {"ExportLinks", 4, false, inPlace}, {"Task", 4, false, of(last("import_rows", "task_id"))},
+		{"Move", 4, false, inPlace}, {"ExportLinks", 4, false, inPlace},
+		{"Task", 4, false, of(last("import_rows", "task_id"))},
 		{"AuditLog", 2, false, inPlace}, {"Events", 4, false, link}, {"Settings", 2, false, inPlace},
 	}
 }

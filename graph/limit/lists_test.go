@@ -50,9 +50,10 @@ func TestCalculator_MultipliesTheItemsOfPages(t *testing.T) {
 		`{ shelves(first: 7) { totalCount } }`:                                    1 + 7 + 20, // which reads the page
 		`{ shelves { nodes { books { name authors { name } rare { name } } } } }`: 1 + 20*(1+1+3*(1+(1+1)+1)),
 		`{ first { name } }`: 1 + 5, // of the most expensive type
-		`{ shelves(first: 7) { nodes { __typename labels @skip(if: true) } totalCount @include(if: false) } }`: 1 + 7,
-		`{ shelves(first: 7) { nodes { books { __typename } } } }`: 1 + 7*(1+3),
-		`{ first { a: __typename b: __typename __typename } }`:     1 + 2, // each alias makes the answer longer
+		`{ shelves(first: 7) { nodes { __typename labels @skip(if: true) }
+			totalCount @include(if: false) } }`: 1 + 7*(1+1),
+		`{ shelves(first: 7) { nodes { books { __typename } } } }`: 1 + 7*(1+1+3), // each is read
+		`{ first { a: __typename b: __typename __typename } }`:     1 + 2,         // aliases make the answer longer
 		`{ first { name } ...F @skip(if: true) ... @include(if: false) { first { name } } }
 			fragment F on Query { first { name } }`: 1 + 5,
 		`{ first @include(if: true) { name @skip(if: false) } }`: 1 + 5,

@@ -30,7 +30,9 @@ type Tab = keyof typeof TABS;
 
 const OWN_ESCAPE = 'input, textarea, select, dialog, details';
 
-export function LinkPanel({ id, offers, back }: { id: string; offers: Offers; back: string }) {
+type LinkPanelProps = { id: string; offers: Offers; back: string; clicked: () => void };
+
+export function LinkPanel({ id, offers, back, clicked }: LinkPanelProps) {
   const { workspace, may } = usePlace();
   const { query, path, route } = useLocation();
   const article = useRef<HTMLElement>(null);
@@ -61,7 +63,7 @@ export function LinkPanel({ id, offers, back }: { id: string; offers: Offers; ba
           <nav class="tabs" aria-label="Parts of the link">
             {tabs.map(name => <a href={hrefOf({ tab: name })} aria-current={name === tab ? 'page' : undefined} key={name}>{TABS[name]}</a>)}
           </nav>
-          {tab === 'clicks' && <Clicks link={link} refresh={retry} />}
+          {tab === 'clicks' && <Clicks link={link} refresh={() => (retry(), clicked())} />}
           {tab === 'details' && <Details link={link} offers={offers} reload={retry} />}
           {tab === 'rules' && (link.routing ? <Rules link={link} routing={link.routing} offers={offers} reload={retry} /> : <Bones />)}
           {tab === 'history' && <History link={link} more={() => setVersions(100)} />}

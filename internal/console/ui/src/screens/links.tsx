@@ -83,7 +83,8 @@ export function Links() {
         )}
         {more}
       </div>
-      {open && <LinkPanel key={open} id={open} offers={data?.workspace} back={withQuery(`${base}/links`, ofList)} />}
+      {open && <LinkPanel key={open} id={open} offers={data?.workspace} clicked={() => reload({ requestPolicy: 'network-only' })}
+        back={withQuery(`${base}/links`, ofList)} />}
       {query['new'] !== undefined && may('LINKS_CREATE') && (
         <CreateLink offers={data?.workspace} close={() => change({ new: undefined })} done={refresh} />
       )}
