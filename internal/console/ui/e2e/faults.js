@@ -167,7 +167,8 @@ async function removed({ browser, owner, workspace, app }) {
   const member = await invited(owner, workspace.id, 'Soon Gone', 'EDITOR');
   const { context, page } = await enter(browser, member);
   await page.goto(`${app}/links`);
-  await page.getByRole('heading', { name: 'Links' }).waitFor();
+  await page.getByRole('list', { name: 'Links' }).waitFor();
+  await settled(page); // so that nothing else asks, and notices it first
   const { members } = await send(owner.token, 'query($id: ID!) { workspace(by: {id: $id}) { members(first: 50) { nodes { user { id email } } } } }',
     { id: workspace.id });
   const { user } = members.nodes.find(one => one.user.email === member.email);
