@@ -35,7 +35,7 @@ var screenRoles = []string{
 
 // screen is a query of the console, or a part of a screen that it requests by itself.
 type screen struct {
-	name      string // of the operation, and what is shown of it after a blank
+	name      string // of the operation, and what is shown of it after a hyphen
 	roles     int    // how many roles see it, from the highest
 	isOwn     bool   // what it shows is the caller's own
 	variables map[string]any
@@ -54,9 +54,10 @@ func TestScreens_CostLittle(t *testing.T) {
 	documents := map[string]string{}
 	for name, text := range console.Documents() {
 		if operation, isQuery := strings.CutPrefix(text, "query "); isQuery {
-			documents[operation[:strings.IndexAny(operation, "( ")]] = text
-			if !strings.HasSuffix(name, operation[:strings.IndexAny(operation, "( ")]) {
-				t.Errorf("%s has another operation", name)
+			operation = operation[:strings.IndexAny(operation, "( ")]
+			documents[operation] = text
+			if name != "console/"+operation {
+				t.Errorf("%s has the operation %s", name, operation)
 			}
 		}
 	}

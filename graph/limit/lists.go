@@ -46,26 +46,20 @@ func (c *calculator) operation(o *ast.OperationDefinition) int {
 // a connection are executed once in each, but edges and nodes for each of the items.
 func (c *calculator) selection(set ast.SelectionSet, places, items int) (once, each int) {
 	for _, selected := range set {
+		if !c.includes(selected) {
+			continue
+		}
 		var ofPage, ofItem int
 		switch selected := selected.(type) {
 		case *ast.Field:
-			if !c.includes(selected.Directives) {
-				continue
-			}
 			if isOncePerPage(selected) {
 				ofPage = c.field(selected, places)
 			} else {
 				ofItem = c.field(selected, min(places*items, maxCount))
 			}
 		case *ast.FragmentSpread:
-			if !c.includes(selected.Directives) {
-				continue
-			}
 			ofPage, ofItem = c.selection(selected.Definition.SelectionSet, places, items)
 		case *ast.InlineFragment:
-			if !c.includes(selected.Directives) {
-				continue
-			}
 			ofPage, ofItem = c.selection(selected.SelectionSet, places, items)
 		}
 		once, each = min(once+ofPage, maxCount), min(each+ofItem, maxCount)
@@ -73,8 +67,17 @@ func (c *calculator) selection(set ast.SelectionSet, places, items int) (once, e
 	return once, each
 }
 
-// includes reports whether what has some directives is executed.
-func (c *calculator) includes(directives ast.DirectiveList) bool {
+// includes reports whether the directives of a field or fragment let it be executed.
+func (c *calculator) includes(selected ast.Selection) bool {
+	var directives ast.DirectiveList
+	switch selected := selected.(type) {
+	case *ast.Field:
+		directives = selected.Directives
+	case *ast.FragmentSpread:
+		directives = selected.Directives
+	case *ast.InlineFragment:
+		directives = selected.Directives
+	}
 	skip, include := directives.ForName("skip"), directives.ForName("include")
 	return (skip == nil || skip.ArgumentMap(c.variables)["if"] != true) &&
 		(include == nil || include.ArgumentMap(c.variables)["if"] != false)
