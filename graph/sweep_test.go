@@ -47,6 +47,9 @@ func (m measured) perPoint() time.Duration { return m.took / time.Duration(max(m
 // and in an exhaustive run each field of links and workspaces. It must not run in parallel with
 // other tests.
 func TestCost_FollowsTheWork(t *testing.T) { //nolint:paralleltest // it measures the time of the process
+	if suitetest.Race {
+		t.Skip("the race detector takes most of the time")
+	}
 	b, ada := withAda(t, dbtest.MigratedSQLite(t))
 	s := &sweep{bundle: b, token: ada.token, workspaceID: ada.workspace.ID(),
 		schema: gen.NewExecutableSchema(gen.Config{}).Schema()}

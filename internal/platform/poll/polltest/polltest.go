@@ -5,14 +5,16 @@ package polltest
 import (
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/platform/suitetest"
 )
 
-const (
-	// deadline is how long a condition may take: long enough for a slow machine.
-	deadline = time.Minute
-	// interval is the time between two checks.
-	interval = 5 * time.Millisecond
-)
+// interval is the time between two checks.
+const interval = 5 * time.Millisecond
+
+// deadline is how long a condition may take: long enough for a slow machine, and for the race
+// detector, with which a program takes many times as long.
+var deadline = map[bool]time.Duration{false: time.Minute, true: 5 * time.Minute}[suitetest.Race]
 
 // Until waits until the condition holds. It ends the test when that takes too long.
 func Until(t testing.TB, what string, holds func() bool) {
