@@ -151,7 +151,7 @@ var scopes = map[string][]string{
 		"db.WithShortLockTimeout", "pgscope.CheckConnection", "pgscope.CheckScopes", "replica.Check", "replica.Follow",
 	},
 	"AsOwner":     {"migrate.Up", "migrate.Down", "migrate.Last", "migrate.List", "jobs.holders"},
-	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
+	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsCreator":   {"creation.enter"},
 	"AsResolver": {
@@ -189,7 +189,7 @@ var scopes = map[string][]string{
 		"linklist.indexSome",
 		"upkeep.PurgeWorkspace", "moderation.Reports", "apikey.createdBy",
 		"domain.verify", "domain.ClearURLs", "workspace.ClearURLs",
-		"workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.AdminGet",
+		"workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.AdminGet", "workspace.AdminRequire",
 		"workspace.ReleaseSlugs", "workspace.operate",
 		"webhook.AdminList", "webhook.AfterRestore", "webhook.CleanUp", "webhook.EndClaims",
 		"webhook.Start", "webhook.Stop",

@@ -168,12 +168,9 @@ func (s *Store) AdminCreate(
 // and sessions stay until then; earlier links and mailed resets end. It is for the operator and
 // returns NotFound, or Conflict for a disabled account.
 func (s *Store) AdminReset(ctx context.Context, email string) (*Account, PasswordLink, error) {
-	a, err := s.existing(ctx, email)
+	a, err := s.AdminGetEnabled(ctx, email)
 	if err != nil {
 		return nil, PasswordLink{}, err
-	}
-	if a.DisabledAt != nil {
-		return nil, PasswordLink{}, errs.New(errs.Conflict, "This account is disabled. First: linkforge users enable.")
 	}
 	var reset mailed
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
@@ -204,6 +201,15 @@ func (s *Store) AdminDelete(
 // AdminGet returns the account with the address, or NotFound. It is for the operator.
 func (s *Store) AdminGet(ctx context.Context, email string) (*Account, error) {
 	return s.existing(ctx, email)
+}
+
+// AdminGetEnabled is AdminGet, and returns Conflict for a disabled account.
+func (s *Store) AdminGetEnabled(ctx context.Context, email string) (*Account, error) {
+	a, err := s.existing(ctx, email)
+	if err == nil && a.DisabledAt != nil {
+		err = errs.New(errs.Conflict, "This account is disabled. First: linkforge users enable.")
+	}
+	return a, err
 }
 
 // existing returns the account with the address, or NotFound.

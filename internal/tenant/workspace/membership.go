@@ -27,6 +27,8 @@ type Membership struct {
 	accountID string
 	role      Role
 	key       *account.Key // nil for an account
+	// isOperator means that the operator acts for the account, so that events have no actor.
+	isOperator bool
 	// isUnverified means that the account has to verify its address before it changes anything.
 	isUnverified bool
 	// lacksSecondFactor is that of the actor.
@@ -55,9 +57,12 @@ func (m Membership) IsPublic() bool { return m.row.ID == id.PublicWorkspace }
 // AccountID returns the member's account; empty for an API key and for Public.
 func (m Membership) AccountID() string { return m.accountID }
 
-// ActorID returns the ID of the account or API key; empty for Public.
+// ActorID returns the ID of the account or API key; empty for Public and for the operator.
 func (m Membership) ActorID() string {
-	if m.key != nil {
+	switch {
+	case m.isOperator:
+		return ""
+	case m.key != nil:
 		return m.key.ID
 	}
 	return m.accountID

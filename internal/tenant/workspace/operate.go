@@ -89,7 +89,7 @@ func (s *Store) SetLimits(ctx context.Context, slug string, hits, links *Limit) 
 	}
 	return s.operate(ctx, slug, audit.WorkspaceUpdated, details, func(w *Workspace, q *bun.UpdateQuery) error {
 		if w.DeletedAt != nil {
-			return errs.New(errs.NotFound, "This workspace is deleted: restore it first.")
+			return errDeleted()
 		}
 		if hits != nil {
 			w.HitQuota = hits.Of
@@ -100,6 +100,33 @@ func (s *Store) SetLimits(ctx context.Context, slug string, hits, links *Limit) 
 		q.Set("hit_quota = ?", w.HitQuota).Set("link_quota = ?", w.LinkQuota)
 		return nil
 	})
+}
+
+// AdminCreate is Create for the operator: an account owns the workspace, whether or not its address
+// is verified.
+func (s *Store) AdminCreate(ctx context.Context, ownerID, name, slug string) (*Workspace, error) {
+	m, err := s.create(ctx, Membership{accountID: ownerID, role: Owner, isOperator: true}, name, slug)
+	return m.row, err
+}
+
+// AdminRequire returns the membership by which the operator acts for the longest-standing owner of
+// the workspace with the ID or with a slug that it has or had. It returns NotFound, also for a
+// deleted workspace.
+func (s *Store) AdminRequire(ctx context.Context, slug string) (Membership, error) {
+	w, err := s.AdminGet(ctx, slug)
+	if err == nil && w.DeletedAt != nil {
+		err = errDeleted()
+	}
+	if err != nil {
+		return Membership{}, err
+	}
+	m := Membership{row: w, role: Owner, isOperator: true}
+	err = s.DB.NewSelect().Model((*Member)(nil)).Column("account_id").Where("workspace_id = ?", w.ID).
+		Where("role = ?", Owner).Order("created_at", "account_id").Limit(1).Scan(db.AsSystem(ctx), &m.accountID)
+	if err != nil {
+		return Membership{}, fmt.Errorf("looking up an owner: %w", err)
+	}
+	return m, nil
 }
 
 // AdminDelete is Delete for the operator. It returns NotFound, or Conflict for a deleted workspace.
@@ -163,6 +190,10 @@ func whereSlug(q *bun.SelectQuery, slug string) *bun.SelectQuery {
 
 func errNoSlug() error {
 	return errs.New(errs.NotFound, "There is no workspace with this slug. This lists them: linkforge workspaces list.")
+}
+
+func errDeleted() error {
+	return errs.New(errs.NotFound, "This workspace is deleted: restore it first.")
 }
 
 // AdminGet returns the workspace with the ID or with a slug that it has or had, for the operator. It

@@ -1,11 +1,15 @@
 package workspace
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/event/audit"
+	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/platform/must"
@@ -59,6 +63,32 @@ func TestOperator_SetsLimits(t *testing.T) {
 		}
 		for _, slug := range []string{"nobody", "", "public", id.PublicWorkspace, "' OR 1=1"} {
 			wantError(t, errs.NotFound, slug)(b.SetLimits(t.Context(), slug, of(1), nil))
+		}
+	})
+}
+
+// TestOperator_ActsForAnOwner creates a workspace for an account whose address is not verified, and acts for the owner
+// of the longest standing, without an actor.
+func TestOperator_ActsForAnOwner(t *testing.T) {
+	eachInviting(t, func(t *testing.T, b *bundle, mail *postbox) {
+		mail.configured = true
+		wantError(t, errs.Forbidden, "an unverified account")(b.Create(t.Context(), b.ada, "Mine", "mine"))
+		w := must.Value(b.AdminCreate(t.Context(), b.ada.AccountID, "Mine", "mine"))(t)
+		mail.configured = false
+		must.Value(b.DB.NewInsert().Model(&Member{WorkspaceID: w.ID, AccountID: b.eve.AccountID, Role: Owner,
+			CreatedAt: noon.Add(-time.Second)}).Exec(db.AsSystem(t.Context())))(t)
+		m := must.Value(b.AdminRequire(t.Context(), w.ID))(t)
+		if m.AccountID() != b.eve.AccountID || m.ActorID() != "" || !m.May(WriteKeys) || !m.May(WriteOwners) {
+			t.Errorf("the operator's membership: %+v", m)
+		}
+		must.NoError(t, ChangeAs(must.Value(m.Enter(t.Context(), WriteKeys))(t), b.DB, m, WriteKeys,
+			func(ctx context.Context, tx bun.Tx) error {
+				return m.Audit(ctx, tx, noon, audit.WorkspaceUpdated, w.ID, nil)
+			}))
+		owner := must.Value(b.Require(t.Context(), b.ada, w.ID))(t)
+		wanttest.Equal(t, []string{"WORKSPACE_UPDATED {}"}, b.auditEvents(t, owner), "the audit log")
+		for _, slug := range []string{"nobody", "public", id.PublicWorkspace} {
+			wantError(t, errs.NotFound, slug)(b.AdminRequire(t.Context(), slug))
 		}
 	})
 }

@@ -123,12 +123,17 @@ func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) 
 			return Membership{}, errUnverified()
 		}
 	}
+	return s.create(ctx, Membership{accountID: a.AccountID, role: Owner}, name, slug)
+}
+
+// create creates the workspace of a membership whose account owns it.
+func (s *Store) create(ctx context.Context, m Membership, name, slug string) (Membership, error) {
 	w, err := s.newWorkspace(name, slug)
 	if err != nil {
 		return Membership{}, err
 	}
-	m := Membership{row: w, accountID: a.AccountID, role: Owner}
-	err = s.DB.Tx(db.InWorkspace(ctx, w.ID, a.AccountID), func(ctx context.Context, tx bun.Tx) error {
+	m.row = w
+	err = s.DB.Tx(db.InWorkspace(ctx, w.ID, m.accountID), func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewInsert().Model(w).On("CONFLICT (slug) DO NOTHING").Returning("id").Exec(ctx, &w.ID)
 		if errors.Is(err, sql.ErrNoRows) {
 			return errSlugTaken()
@@ -139,13 +144,13 @@ func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) 
 		if err := s.reserveSlug(ctx, tx, w.ID, slug); err != nil {
 			return err
 		}
-		if err := requireAccount(ctx, tx, a.AccountID); err != nil {
+		if err := requireAccount(ctx, tx, m.accountID); err != nil {
 			return err
 		}
-		if err := s.checkNumber(ctx, tx, a.AccountID); err != nil {
+		if err := s.checkNumber(ctx, tx, m.accountID); err != nil {
 			return err
 		}
-		owner := &Member{WorkspaceID: w.ID, AccountID: a.AccountID, Role: Owner, CreatedAt: w.CreatedAt}
+		owner := &Member{WorkspaceID: w.ID, AccountID: m.accountID, Role: Owner, CreatedAt: w.CreatedAt}
 		if _, err := tx.NewInsert().Model(owner).Exec(ctx); err != nil {
 			return err
 		}
@@ -173,7 +178,7 @@ func (s *Store) checkNumber(ctx context.Context, tx bun.Tx, accountID string) er
 		Count(ctx)
 	if err == nil && int(owned) >= s.MaxWorkspaces {
 		return errs.New(errs.QuotaExceeded,
-			"You own %d workspaces, the maximum. Delete one, or transfer its ownership.",
+			"The account owns %d workspaces, the maximum. Delete one, or transfer its ownership.",
 			s.MaxWorkspaces)
 	}
 	return err
