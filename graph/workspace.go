@@ -11,7 +11,6 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linklist"
 	"github.com/linkforge/linkforge/internal/platform/errs"
-	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/qr"
 	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/account"
@@ -103,13 +102,21 @@ func (r *mutationResolver) RestoreWorkspace(
 	return &gen.RestoreWorkspacePayload{Workspace: &m}, notFoundAt(err, "id")
 }
 
-func (r *queryResolver) Workspace(ctx context.Context, by gen.WorkspaceBy) (*workspace.Membership, error) {
-	if _, err := account.Current(ctx); err != nil {
+func (r *queryResolver) Workspace(ctx context.Context, by *gen.WorkspaceBy) (*workspace.Membership, error) {
+	actor, err := account.Current(ctx)
+	if err != nil {
 		return nil, err // anonymous users must not learn which slugs exist
 	}
-	workspaceID := optional.Value(by.ID)
-	if by.ID == nil {
-		var err error
+	var workspaceID string
+	switch {
+	case by == nil && actor.Key == nil:
+		return nil, errs.New(errs.InvalidInput, "Name the workspace by its id or slug: only an API key is of one.").
+			At("by")
+	case by == nil:
+		workspaceID = actor.Key.WorkspaceID
+	case by.ID != nil:
+		workspaceID = *by.ID
+	default:
 		if workspaceID, err = r.Workspaces.IDBySlug(ctx, *by.Slug); err != nil {
 			return ifFound[workspace.Membership](nil, err)
 		}

@@ -920,7 +920,7 @@ type ComplexityRoot struct {
 		PreviewCode        func(childComplexity int, workspaceID string, url string) int
 		RateLimit          func(childComplexity int) int
 		ResolvedAt         func(childComplexity int, shortURL string, at time.Time) int
-		Workspace          func(childComplexity int, by WorkspaceBy) int
+		Workspace          func(childComplexity int, by *WorkspaceBy) int
 		__resolve__service func(childComplexity int) int
 		__resolve_entities func(childComplexity int, representations []map[string]any) int
 	}
@@ -1744,7 +1744,7 @@ type QueryResolver interface {
 	LoginOptions(ctx context.Context) (*LoginOptions, error)
 	Node(ctx context.Context, id string) (limit.Node, error)
 	Nodes(ctx context.Context, ids []string) ([]limit.Node, error)
-	Workspace(ctx context.Context, by WorkspaceBy) (*workspace.Membership, error)
+	Workspace(ctx context.Context, by *WorkspaceBy) (*workspace.Membership, error)
 	Link(ctx context.Context, by LinkBy) (*link.Link, error)
 	PreviewCode(ctx context.Context, workspaceID string, url string) (*creation.Preview, error)
 	PlatformStats(ctx context.Context) (*PlatformStats, error)
@@ -5690,7 +5690,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Query.Workspace(childComplexity, args["by"].(WorkspaceBy)), true
+		return e.ComplexityRoot.Query.Workspace(childComplexity, args["by"].(*WorkspaceBy)), true
 	case "Query._service":
 		if e.ComplexityRoot.Query.__resolve__service == nil {
 			break
@@ -12832,8 +12832,8 @@ func (ec *executionContext) field_Query_workspace_args(ctx context.Context, rawA
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "by",
-		func(ctx context.Context, v any) (WorkspaceBy, error) {
-			return ec.unmarshalNWorkspaceBy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceBy(ctx, v)
+		func(ctx context.Context, v any) (*WorkspaceBy, error) {
+			return ec.unmarshalOWorkspaceBy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceBy(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -29217,7 +29217,7 @@ func (ec *executionContext) _Query_workspace(ctx context.Context, field graphql.
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().Workspace(ctx, fc.Args["by"].(WorkspaceBy))
+			return ec.Resolvers.Query().Workspace(ctx, fc.Args["by"].(*WorkspaceBy))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
@@ -61467,11 +61467,6 @@ func (ec *executionContext) marshalNWorkspace2ᚕgithubᚗcomᚋlinkforgeᚋlink
 	return ret
 }
 
-func (ec *executionContext) unmarshalNWorkspaceBy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceBy(ctx context.Context, v any) (WorkspaceBy, error) {
-	res, err := ec.unmarshalInputWorkspaceBy(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
 func (ec *executionContext) unmarshalNWorkspaceByIDsInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceByIDsInput(ctx context.Context, v any) ([]*WorkspaceByIDsInput, error) {
 	vSlice := graphql.CoerceList(v)
 	var err error
@@ -64528,6 +64523,14 @@ func (ec *executionContext) marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlink
 		return graphql.Null
 	}
 	return ec._Workspace(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOWorkspaceBy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceBy(ctx context.Context, v any) (*WorkspaceBy, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputWorkspaceBy(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOWorkspaceByIDsInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐWorkspaceByIDsInput(ctx context.Context, v any) (*WorkspaceByIDsInput, error) {
