@@ -51,7 +51,7 @@ func TestMigrateCommand_MovesTheSchema(t *testing.T) {
 		same(t, "down of an empty database", succeed(t, env, "migrate", "down"), "nothing to undo\n")
 		pending := succeed(t, env, "migrate", "status")
 		steps := strings.Count(pending, "\n")
-		if steps == 0 || strings.Count(pending, " pending\n") != steps {
+		if steps == 0 || strings.Count(pending, "\tpending\n") != steps {
 			t.Fatalf("of an empty database: %s", pending)
 		}
 		if out := succeed(t, env, "migrate", "up"); strings.Count(out, "applied ") != steps {

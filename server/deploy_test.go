@@ -98,9 +98,7 @@ func TestDeploy_SetsEverySetting(t *testing.T) {
 func TestDeploy_NamesExistingVariables(t *testing.T) {
 	t.Parallel()
 	known, variable := variables(), regexp.MustCompile(`LINKFORGE_[A-Z_]+`)
-	for _, name := range []string{"LINKFORGE_SERVER", "LINKFORGE_KEY", "LINKFORGE_WORKSPACE"} { // of clients
-		known[name] = false
-	}
+	known["LINKFORGE_API_KEY"] = false // of clients
 	files := 0
 	for _, root := range []string{deployFolder, "../docker-compose.yml", "../Dockerfile"} {
 		must.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

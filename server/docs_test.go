@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,15 +26,15 @@ import (
 
 // tutorial has the README and the pages of the guide in reading order: later pages use objects that
 // earlier ones create.
-var tutorial = []string{"README.md", "getting-started.md", "links.md", "routing.md", "history.md", "authentication.md",
-	"domains.md", "limits.md", "analytics.md", "graphql-api.md", "persisted-documents.md", "subscriptions.md",
-	"events.md", "webhooks.md", "imports.md", "archives.md"}
+var tutorial = []string{"README.md", "getting-started.md", "command-line.md", "links.md", "routing.md", "history.md",
+	"authentication.md", "domains.md", "limits.md", "analytics.md", "graphql-api.md", "persisted-documents.md",
+	"subscriptions.md", "events.md", "webhooks.md", "imports.md", "archives.md"}
 
 var (
 	fencedBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 	// notRunnable are commands that need a registry, install packages or run the tests themselves.
 	notRunnable = regexp.MustCompile(`(?m)^(\$ )?(docker |make |go run \./server( *#.*)?$|cd examples|` +
-		`export LINKFORGE_SERVER=)`)
+		`export LINKFORGE=https)`)
 	// assigned are printed values that differ between instances: identifiers, tokens, codes,
 	// short URLs and times.
 	assigned = regexp.MustCompile(`^(ws|lnk|key|inv|dom|clk|rul|tgt|utm|evt|opn|fld|usr|whk|tsk|sch)_|` +
@@ -109,6 +110,7 @@ func (r *reader) openTerminal() {
 	r.t.Helper()
 	process := exec.CommandContext(r.t.Context(), "sh")
 	process.Dir = r.folder
+	process.Env = slices.Concat(os.Environ(), r.env, []string{"PATH=" + r.folder + ":" + os.Getenv("PATH")})
 	r.terminal = must.Value(process.StdinPipe())(r.t)
 	output, input, err := os.Pipe()
 	must.NoError(r.t, err)

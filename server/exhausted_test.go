@@ -55,6 +55,6 @@ func TestCreateLink_CodesExhausted(t *testing.T) {
 			holder["purged"] != false {
 			t.Errorf("all codes are taken: %v", rows)
 		}
-		wantTable(t, succeed(t, s.env, holders...), "CODE STATE HELD BY WORKSPACE STATUS STRATEGY URL", first.ID)
+		wantTable(t, s.env, strings.Join(holders, " "), "CODE STATE HELD BY WORKSPACE STATUS STRATEGY URL", first.ID)
 	})
 }

@@ -113,6 +113,14 @@ func program(ctx context.Context, t testing.TB, env []string, args ...string) *e
 // command runs a command of the program to its end, in this process if possible.
 func command(t testing.TB, env []string, stdin string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
+	return commandOn(t, false, env, stdin, args...)
+}
+
+// commandOn is command of a person on a terminal, or of a program.
+func commandOn(
+	t testing.TB, terminal bool, env []string, stdin string, args ...string,
+) (stdout, stderr string, status int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, err strings.Builder
@@ -125,15 +133,23 @@ func command(t testing.TB, env []string, stdin string, args ...string) (stdout, 
 		}
 		return out.String(), err.String(), p.ProcessState.ExitCode()
 	}
-	std := cli.IO{In: strings.NewReader(stdin), Out: &out, Err: &err}
+	variables := settings(t, env)
+	std := cli.IO{In: strings.NewReader(stdin), Out: &out, Err: &err, Terminal: terminal,
+		Getenv: func(name string) string { return variables[name] }}
 	status = report(run(ctx, append(flags(t, env), args...), std), &err)
 	return out.String(), err.String(), status
 }
+
+// noFlags are the variables that are secrets of clients.
+var noFlags = []string{"LINKFORGE_API_KEY", "LINKFORGE_SOURCE_TOKEN"}
 
 // flags returns the command line of an environment.
 func flags(t testing.TB, env []string) (all []string) {
 	t.Helper()
 	for name, value := range settings(t, env) {
+		if slices.Contains(noFlags, name) {
+			continue
+		}
 		all = append(all, "--"+strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "LINKFORGE_"), "_", "-"))+
 			"="+value)
 	}

@@ -160,8 +160,8 @@ func (s *server) clientOf(t *testing.T, key client) func(status int, stdin, line
 	t.Helper()
 	return func(status int, stdin, line string, texts ...string) string {
 		t.Helper()
-		args := append(strings.Fields(line), "--server", "http://"+s.address, "--key", key.token, "--workspace", "ada")
-		out, stderr, got := command(t, nil, stdin, args...)
+		args := append(strings.Fields(line), "--server", "http://"+s.address)
+		out, stderr, got := command(t, []string{"LINKFORGE_API_KEY=" + key.token}, stdin, args...)
 		for _, text := range texts {
 			if got != status || !strings.Contains(out+stderr, text) {
 				t.Errorf("%s: exit status %d, want %d and %q:\n%s%s", line, got, status, text, out, stderr)

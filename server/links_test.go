@@ -84,13 +84,13 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 		}
 		same(t, "a report", report(l.ShortURL, "It looks like my bank."), "map[errors:[] reported:true]")
 		report(s.public+"/unknown", "")
-		if out := succeed(t, s.env, "reports"); !regexp.MustCompile(`^\S+ +PHISHING +` + regexp.QuoteMeta(l.ShortURL) +
-			` .*"It looks like my bank\."\n$`).MatchString(out) {
+		if out := succeed(t, s.env, "reports"); !regexp.MustCompile(`^\S+\tPHISHING\t` + regexp.QuoteMeta(l.ShortURL) +
+			`\t.*"It looks like my bank\."\n$`).MatchString(out) {
 			t.Errorf("reports: %s", out)
 		}
 
 		succeed(t, s.env, "block", "add", "EVIL.example", "--reason", "phishing")
-		if out := succeed(t, s.env, "block", "list"); !strings.HasPrefix(out, "evil.example ") ||
+		if out := succeed(t, s.env, "block", "list"); !strings.HasPrefix(out, "evil.example\t") ||
 			!strings.HasSuffix(out, "phishing\n") {
 			t.Errorf("listed: %q", out)
 		}

@@ -32,7 +32,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	std := cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	std := cli.StandardIO()
 	if status := report(run(ctx, os.Args[1:], std), std.Err); status != 0 {
 		stop()
 		os.Exit(status)
@@ -57,21 +57,22 @@ func run(ctx context.Context, args []string, std cli.IO) error {
 			return fmt.Errorf("argument %d must be UTF-8", i+1)
 		}
 	}
+	args, listsAll := asFlags(args)
 	flags := config.NewFlags(os.Environ(), stores.Checks)
 	parser, err := kong.New(&commandLine{},
 		kong.Name("linkforge"),
-		kong.Description("The GraphQL backend of a multi-tenant link shortener."),
+		kong.Description("A link shortener: short URLs, statistics, a console and a GraphQL API."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Help(printHelp),
+		kong.Help(helpPrinter(listsAll)),
+		kong.Vars{"scopes": cli.Scopes()},
 		kong.Writers(std.Out, std.Err),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Embed(flags.Grammar(), `group:"`+settingsGroup+`"`),
+		kong.Embed(flags.Grammar(), `group:"`+cli.SettingsGroup+`"`),
 		kong.Bind(std, flags),
 	)
 	if err != nil {
 		return err
 	}
-	args = asFlags(args)
 	command, err := parser.Parse(args)
 	if err != nil {
 		return explainUsage(parser, args, err)

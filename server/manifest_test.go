@@ -59,11 +59,11 @@ func (c *coded) write(t *testing.T, links ...string) {
 // run runs a command of links on the manifest.
 func (c *coded) run(t *testing.T, verb string, flags ...string) (out string, status int) {
 	t.Helper()
-	args := append([]string{"links", verb, "--server", c.at, "--key", c.key.token, "--workspace", "ada"}, flags...)
+	args := append([]string{"links", verb, "--server", c.at}, flags...)
 	if verb != "pull" {
 		args = append(args, "-f", c.file)
 	}
-	stdout, stderr, status := command(t, nil, "", args...)
+	stdout, stderr, status := command(t, []string{"LINKFORGE_API_KEY=" + c.key.token}, "", args...)
 	return stdout + stderr, status
 }
 

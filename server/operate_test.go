@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,7 +63,7 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 		if len(first) != 1 || len(rest) != 1 || rest[0]["id"] != other.id {
 			t.Errorf("users by parts: %v, %v", first, rest)
 		}
-		wantTable(t, succeed(t, s.env, "users", "list"), "ID EMAIL NAME CREATED VERIFIED DISABLED SESSIONS",
+		wantTable(t, s.env, "users list", "ID EMAIL NAME CREATED VERIFIED DISABLED SESSIONS",
 			`"watched@example.com"`)
 		rows = rowsOf(t, s.env, "workspaces", "list", "--slug", "watched")
 		if len(rows) != 1 || rows[0]["id"] != who.workspaceID || rows[0]["members"] != 1.0 ||
@@ -70,8 +71,8 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 			rows[0]["deletedAt"] != nil {
 			t.Errorf("workspaces: %v", rows)
 		}
-		wantTable(t, succeed(t, s.env, "workspaces", "list"),
-			"ID SLUG NAME OWNERS MEMBERS HITS LINKS CREATED DELETED", `"left-alone@example.com"`)
+		wantTable(t, s.env, "workspaces list", "ID SLUG NAME OWNERS MEMBERS HITS LINKS CREATED DELETED",
+			`"left-alone@example.com"`)
 		obeysLimits(t, s, who, l)
 
 		for _, what := range []string{"promo", l.ShortURL, l.ID, "https://EXAMPLE.com/some/where?x=1", "some/WHERE"} {
@@ -82,8 +83,7 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 				t.Errorf("links find %s does not find it", what)
 			}
 		}
-		wantTable(t, succeed(t, s.env, "links", "find", "promo"), "ID WORKSPACE SHORT URL STATUS CREATED LEADS TO",
-			l.ID)
+		wantTable(t, s.env, "links find promo", "ID WORKSPACE SHORT URL STATUS CREATED LEADS TO", l.ID)
 		obeysDisable(t, s, l)
 
 		declined(t, s.env, "--yes is needed", "workspaces", "delete", "watched")
@@ -123,12 +123,24 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 	})
 }
 
-// wantTable checks the head of a table, and that a word is in it.
-func wantTable(t *testing.T, out, head, word string) {
+// wantTable checks that a command prints a table with a head and a word on a terminal, and elsewhere
+// its rows alone, with a tab between cells.
+func wantTable(t *testing.T, env []string, line, head, word string) {
 	t.Helper()
-	first, _, _ := strings.Cut(out, "\n")
-	if strings.Join(strings.Fields(first), " ") != head || !strings.Contains(out, word) {
-		t.Errorf("%s\nwant the columns %s, and %s", out, head, word)
+	out, stderr, status := commandOn(t, true, env, "", strings.Fields(line)...)
+	first, rows, _ := strings.Cut(out, "\n")
+	if status != 0 || strings.Join(strings.Fields(first), " ") != head || !strings.Contains(rows, word) ||
+		strings.Contains(out, "\t") {
+		t.Errorf("%s: exit status %d, want the columns %s, and %s: %s%s", line, status, head, word, out, stderr)
+	}
+	piped, columns := succeed(t, env, strings.Fields(line)...), len(regexp.MustCompile(` {2,}`).Split(first, -1))
+	for row := range strings.Lines(piped) {
+		if strings.Count(row, "\t") != columns-1 {
+			t.Errorf("%s: %q has not %d cells", line, row, columns)
+		}
+	}
+	if strings.Count(piped, "\n") != strings.Count(rows, "\n") {
+		t.Errorf("%s: %q are not the rows of %q", line, piped, rows)
 	}
 }
 
@@ -210,6 +222,6 @@ func TestJobsCommand_RunsJobs(t *testing.T) {
 		execute(t, b, "UPDATE leases SET lease_holder = 'run_x', node = 'another/1', lease_until = ?, ended_at = NULL "+
 			"WHERE name = 'clean-up'", time.Now().Add(time.Minute))
 		declined(t, s.env, "a node is running", "jobs", "run", "clean-up")
-		wantTable(t, succeed(t, s.env, "jobs", "list"), "JOB STARTED ENDED NODE DUE OUTCOME", "running")
+		wantTable(t, s.env, "jobs list", "JOB STARTED ENDED NODE DUE OUTCOME", "running")
 	})
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/agnivade/levenshtein"
 	"github.com/alecthomas/kong"
 
+	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 )
-
-// settingsGroup is the group of the flags that are settings.
-const settingsGroup = "Configuration"
 
 // helpCommand is `linkforge help`: asFlags makes it the flag --help.
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"The command."`
+	All     bool     `help:"List all commands."`
 }
 
 // Run is called when flags precede the command.
@@ -25,33 +24,48 @@ func (helpCommand) Run() error {
 	return errors.New("help is the first argument, as in linkforge help users list")
 }
 
-// asFlags turns "help users" into "users --help", and "--version" into the command.
-func asFlags(args []string) []string {
+// asFlags turns "help users" into "users --help", and "--version" into the command. "help --all"
+// lists all commands.
+func asFlags(args []string) (_ []string, listsAll bool) {
 	switch {
+	case slices.Equal(args, []string{"help", "--all"}):
+		return []string{"--help"}, true
 	case len(args) > 0 && args[0] == "help":
-		return append(slices.Clone(args[1:]), "--help")
+		return append(slices.Clone(args[1:]), "--help"), false
 	case len(args) == 1 && args[0] == "--version":
-		return []string{"version"}
+		return []string{"version"}, false
 	}
-	return args
+	return args, false
 }
 
-// printHelp lists the settings for "help settings" only: they are longer than everything else, and
-// would hide it.
-func printHelp(options kong.HelpOptions, c *kong.Context) error {
-	ofSettings := slices.ContainsFunc(c.Path, func(p *kong.Path) bool {
-		return p.Command != nil && p.Command.Name == settingsTopic
-	})
-	for _, flag := range c.Model.Flags {
-		isSetting := flag.Group != nil && flag.Group.Key == settingsGroup
-		flag.Hidden = flag.Hidden || isSetting != ofSettings
-	}
-	err := kong.DefaultHelpPrinter(options, c)
-	if err == nil && !ofSettings {
-		_, err = fmt.Fprintln(c.Stdout,
+// common are the commands that a person needs.
+var common = []string{"serve", "users create", "workspaces create", "keys create", "links create", "links list",
+	"links stats", "links import", "backup", "migrate up"}
+
+// helpPrinter lists the settings for "help settings" only, because they are longer than everything
+// else, and commands that are not common only if all are asked for.
+func helpPrinter(listsAll bool) kong.HelpPrinter {
+	return func(options kong.HelpOptions, c *kong.Context) error {
+		ofSettings := slices.ContainsFunc(c.Path, func(p *kong.Path) bool {
+			return p.Command != nil && p.Command.Name == settingsTopic
+		})
+		for _, flag := range c.Model.Flags {
+			flag.Hidden = flag.Hidden || cli.IsSetting(flag) != ofSettings
+		}
+		isOverview := c.Selected() == nil
+		for _, command := range c.Model.Leaves(true) {
+			command.Hidden = isOverview && !listsAll && !slices.Contains(common, command.Path())
+		}
+		if err := kong.DefaultHelpPrinter(options, c); err != nil || ofSettings {
+			return err
+		}
+		if isOverview && !listsAll {
+			fmt.Fprintln(c.Stdout, "\nAll commands are listed by: linkforge help --all")
+		}
+		_, err := fmt.Fprintln(c.Stdout,
 			"\nSettings, such as LINKFORGE_DATABASE_URL, are listed by: linkforge help settings")
+		return err
 	}
-	return err
 }
 
 // settingsTopic is a topic of help, and no command.
@@ -86,5 +100,5 @@ func explainUsage(parser *kong.Kong, args []string, err error) error {
 			hint, fewest = fmt.Sprintf(": did you mean %s?", command.Name), n
 		}
 	}
-	return fmt.Errorf("unknown command %s%s (linkforge help lists the commands)", validate.Quote(word), hint)
+	return fmt.Errorf("unknown command %s%s (linkforge help --all lists the commands)", validate.Quote(word), hint)
 }

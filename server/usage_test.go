@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -13,7 +14,8 @@ func TestUsage_ExplainsCommands(t *testing.T) {
 	t.Parallel()
 	env := embedded(t).env
 	for line, c := range map[string]struct{ says, saysNot string }{
-		"help":              {"users list", ""},
+		"help":              {"links create", "users list"},
+		"help --all":        {"users list", "LINKFORGE_PUBLIC_URL"},
 		"help settings":     {"LINKFORGE_PUBLIC_URL", ""},
 		"help users list":   {"--email", "LINKFORGE_PUBLIC_URL"},
 		"users list --help": {"linkforge help settings", "LINKFORGE_PUBLIC_URL"},
@@ -26,8 +28,8 @@ func TestUsage_ExplainsCommands(t *testing.T) {
 		}
 	}
 	for line, says := range map[string]string{
-		"usres list":                   "unknown command \"usres\": did you mean users? (linkforge help lists",
-		"nonsense":                     "unknown command \"nonsense\" (linkforge help lists",
+		"usres list":                   "unknown command \"usres\": did you mean users? (linkforge help --all lists",
+		"nonsense":                     "unknown command \"nonsense\" (linkforge help --all lists",
 		"help nonsense":                "unknown command \"nonsense\"",
 		"users lst":                    "linkforge: unexpected argument lst, did you mean \"list\"?",
 		"serve now":                    "linkforge: unexpected argument now",
@@ -53,8 +55,11 @@ func TestUsage_ExplainsCommands(t *testing.T) {
 		declined(t, env, says, strings.Fields(line)...)
 	}
 	declined(t, env, "must have from 1", "links", "find", "")
-	help := succeed(t, env, "--help")
-	hasTexts(t, "the help", help, "serve", "migrate up", "code", "qr", "demo", "version", "schema", "healthcheck",
+	if help := succeed(t, env, "--help"); len(regexp.MustCompile(`(?m)^  [a-z]`).FindAllString(help, -1)) != 10 {
+		t.Errorf("not ten commands: %s", help)
+	}
+	hasTexts(t, "the help", succeed(t, env, "help", "--all"), "serve", "migrate up",
+		"code", "qr", "demo", "version", "schema", "healthcheck",
 		"help settings", "users list", "workspaces limits", "links codes", "links disable", "jobs run",
 		"clicks adopt", "backup", "after-restore")
 }

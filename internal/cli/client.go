@@ -8,18 +8,37 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/id"
+	"github.com/linkforge/linkforge/internal/tenant/account"
 )
 
 // Client are the flags of a command that is a client of the API: its server and its workspace. Such
 // a command opens no database.
 type Client struct {
-	Server    string `env:"LINKFORGE_SERVER" default:"http://localhost:8080" help:"URL of the server."`
-	Key       string `env:"LINKFORGE_KEY" placeholder:"KEY" help:"API key. Set the variable instead: other users see arguments."`
-	Workspace string `env:"LINKFORGE_WORKSPACE" placeholder:"SLUG" help:"Slug or id of the workspace."`
+	Server    string `env:"LINKFORGE" default:"http://localhost:8080" help:"URL of the server. LINKFORGE_API_KEY has the API key."`
+	KeyFile   string `name:"api-key-file" type:"existingfile" placeholder:"FILE" help:"File with the API key, instead of LINKFORGE_API_KEY."`
+	Workspace string `env:"LINKFORGE_WORKSPACE" placeholder:"SLUG" help:"Slug or id of the workspace. Default: the workspace of the API key."`
+	// Key is the API key; empty for an anonymous caller. It is no flag, because other users of the
+	// machine see arguments.
+	Key string `kong:"-"`
+}
+
+// AfterApply reads the API key.
+func (c *Client) AfterApply(io IO) error {
+	c.Key = io.Getenv("LINKFORGE_API_KEY")
+	if c.KeyFile != "" {
+		text, err := os.ReadFile(c.KeyFile)
+		if err != nil {
+			return fmt.Errorf("--api-key-file: %w", err)
+		}
+		c.Key = string(text)
+	}
+	c.Key = strings.TrimSpace(c.Key)
+	return nil
 }
 
 // ExitStatus ends the program with a status; everything has been said.
@@ -36,8 +55,9 @@ const (
 
 // userError is an error of a payload.
 type userError struct {
-	Code, Message string
-	Field         []string
+	Code    string   `json:"code"`
+	Message string   `json:"message"`
+	Field   []string `json:"field"`
 }
 
 // UserErrors are the errors of a payload.
@@ -93,8 +113,8 @@ func (c Client) Do(ctx context.Context, data any, operation string, variables ma
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.Server, "/")+"/graphql",
 		bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("--server: %w", err)
+	if err != nil || r.URL.Host == "" {
+		return errors.New("LINKFORGE or --server must be the URL of the server, as in https://go.example.com")
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/graphql-response+json")
@@ -103,7 +123,7 @@ func (c Client) Do(ctx context.Context, data any, operation string, variables ma
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return err
+		return fmt.Errorf("the server, which LINKFORGE or --server names, does not respond: %w", err)
 	}
 	defer response.Body.Close()
 	var answer struct {
@@ -115,24 +135,45 @@ func (c Client) Do(ctx context.Context, data any, operation string, variables ma
 	case err != nil && limited.N == 0:
 		return errTooLarge
 	case err != nil:
-		return fmt.Errorf("%s is no Linkforge server: it answers %s", c.Server, response.Status)
+		return fmt.Errorf("%s is no Linkforge server: it answers %s", quoted(c.Server), quoted(response.Status))
 	case len(answer.Errors) > 0:
 		return answer.Errors[0]
 	}
 	return json.Unmarshal(answer.Data, data)
 }
 
+// mutate calls the mutation with an input, again after the time that the server names if it refuses
+// the request for now. It returns the selected fields of the payload, or the first error.
+func mutate[T any](ctx context.Context, c Client, name string, in any, selection string) (payload T, err error) {
+	var got struct{ Payload json.RawMessage }
+	err = c.doWithRetry(ctx, &got, fmt.Sprintf(`mutation ($in: %s%sInput!) { payload: %[3]s(input: $in) { %s
+		errors { code message field } } }`, strings.ToUpper(name[:1]), name[1:], name, selection),
+		map[string]any{"in": in})
+	if err != nil {
+		return payload, err
+	}
+	var refused struct{ Errors UserErrors }
+	if err := errors.Join(json.Unmarshal(got.Payload, &payload), json.Unmarshal(got.Payload, &refused)); err != nil {
+		return payload, err
+	}
+	return payload, refused.Errors.First()
+}
+
 // workspaceID returns the id of the workspace, which exists for the key.
 func (c Client) workspaceID(ctx context.Context) (string, error) {
-	if c.Workspace == "" {
-		return "", errors.New("name the workspace with --workspace or LINKFORGE_WORKSPACE")
-	}
-	by := map[string]any{"slug": c.Workspace}
-	if id.Valid(id.Workspace, c.Workspace) {
+	var by map[string]any
+	switch isID := id.Valid(id.Workspace, c.Workspace); {
+	case c.Key == "":
+		return "", errNoKey
+	case isID && c.isPublishable():
+		return c.Workspace, nil // the key reads nothing
+	case isID:
 		by = map[string]any{"id": c.Workspace}
+	case c.Workspace != "":
+		by = map[string]any{"slug": c.Workspace}
 	}
 	var got struct{ Workspace *struct{ ID string } }
-	err := c.Do(ctx, &got, `query ($by: WorkspaceBy!) { workspace(by: $by) { id } }`, map[string]any{"by": by})
+	err := c.Do(ctx, &got, `query ($by: WorkspaceBy) { workspace(by: $by) { id } }`, map[string]any{"by": by})
 	if err == nil && got.Workspace == nil {
 		err = fmt.Errorf("there is no workspace %s, or the key is not of it", quoted(c.Workspace))
 	}
@@ -141,3 +182,10 @@ func (c Client) workspaceID(ctx context.Context) (string, error) {
 	}
 	return got.Workspace.ID, nil
 }
+
+// isPublishable reports whether the API key creates links and does nothing else.
+func (c Client) isPublishable() bool { return strings.HasPrefix(c.Key, account.PublishableKeyPrefix) }
+
+// errNoKey is the error of a command without an API key.
+var errNoKey = errors.New("set LINKFORGE_API_KEY to an API key, or name a file with it by --api-key-file: " +
+	"members create keys in the console, and operators by linkforge keys create")

@@ -16,8 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
-// maxLine bounds a line of the code command's input: a URL of the greatest length, every byte of it
-// escaped.
+// maxLine bounds a line of URLs: one of the greatest length, every byte of it escaped.
 const maxLine = 1 << 20
 
 // slugForm is that of slugs, which no id has. Without a database the command cannot resolve them. A
@@ -51,14 +50,14 @@ func (c codeCommand) Run(io IO) error {
 		return fmt.Errorf("--workspace must be the id of the workspace, ws_ and 26 characters, because codes depend "+
 			"on it: linkforge workspaces list has the id of the slug %s", quoted(c.Workspace))
 	}
-	lines := c.arguments()
+	results := c.arguments()
 	if len(c.URLs) == 0 {
-		lines = c.input(io.In)
+		results = c.input(io.In)
 	}
 	out := json.NewEncoder(io.Out)
 	out.SetEscapeHTML(false)
 	failed := false
-	for line, err := range lines {
+	for line, err := range results {
 		if err != nil {
 			return err
 		}
@@ -85,19 +84,34 @@ func (c codeCommand) arguments() iter.Seq2[codeLine, error] {
 
 func (c codeCommand) input(in io.Reader) iter.Seq2[codeLine, error] {
 	return func(yield func(codeLine, error) bool) {
-		lines := bufio.NewScanner(in)
-		lines.Buffer(nil, maxLine)
-		for first := true; lines.Scan(); first = false {
-			text := lines.Bytes()
-			if first {
-				text = validate.WithoutMark(text)
+		for text, err := range lines(in) {
+			if err != nil {
+				yield(codeLine{}, fmt.Errorf("reading URLs: %w", err))
+				return
 			}
 			if !yield(c.line(text), nil) {
 				return
 			}
 		}
-		if err := lines.Err(); err != nil {
-			yield(codeLine{}, fmt.Errorf("reading URLs: %w", err))
+	}
+}
+
+// lines reads lines of up to maxLine bytes, without their ends and without a byte order mark.
+func lines(in io.Reader) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		all := bufio.NewScanner(in)
+		all.Buffer(nil, maxLine)
+		for first := true; all.Scan(); first = false {
+			text := all.Bytes()
+			if first {
+				text = validate.WithoutMark(text)
+			}
+			if !yield(text, nil) {
+				return
+			}
+		}
+		if err := all.Err(); err != nil {
+			yield(nil, err)
 		}
 	}
 }

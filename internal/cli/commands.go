@@ -1,7 +1,7 @@
-// Package cli owns the commands of an operator, one file per command. They run next to running
-// servers, on the database or the data folder, and open their stores by internal/stores. Package
-// main adds the commands that start an instance. It contains no rules: they are in the domain
-// packages.
+// Package cli owns the commands, one file per command. Those of an operator run next to running
+// servers, on the database or the data folder, and open their stores by internal/stores. Those of a
+// member embed Client, and use the API of a server. Package main adds the commands that start an
+// instance. It contains no rules: they are in the domain packages.
 package cli
 
 import (
@@ -11,6 +11,14 @@ import (
 
 // Commands lists every command that does not start an instance.
 type Commands struct {
+	Users       usersCommand       `cmd:"" help:"List, create, disable and delete accounts, reset passwords, and end sessions."`
+	Workspaces  workspacesCommand  `cmd:"" help:"List, create, limit, delete and restore workspaces."`
+	Keys        keysCommand        `cmd:"" help:"List, create and revoke API keys of workspaces."`
+	Links       linksCommand       `cmd:"" help:"Create, list, import and delete links, as a client of the API; find and disable them as the operator."`
+	Tasks       tasksCommand       `cmd:"" help:"List, watch and cancel long operations, as a client of the API."`
+	Backup      backupCommand      `cmd:"" help:"Back up an embedded instance into one file; its server may run."`
+	Restore     restoreCommand     `cmd:"" help:"Restore a backup into an empty data folder."`
+	Restored    restoredCommand    `cmd:"" name:"after-restore" help:"Prepare a restored PostgreSQL database for servers."`
 	Migrate     migrateCommand     `cmd:"" help:"Migrate the database's schema up or down."`
 	Code        codeCommand        `cmd:"" help:"Compute the codes of URLs, without a database."`
 	QR          qrCommand          `cmd:"" name:"qr" help:"Render the QR code of a URL, without a database."`
@@ -18,17 +26,13 @@ type Commands struct {
 	Stats       statsCommand       `cmd:"" help:"Compare rollups with single clicks, or rebuild them."`
 	Quotas      quotasCommand      `cmd:"" help:"List workspaces that are near a quota of this month."`
 	Reports     reportsCommand     `cmd:"" help:"List reports of links."`
-	Users       usersCommand       `cmd:"" help:"List, create, disable and delete accounts, reset passwords, and end sessions."`
-	Workspaces  workspacesCommand  `cmd:"" help:"List, limit, delete and restore workspaces."`
-	Links       linksCommand       `cmd:"" help:"Find, disable, enable and import links."`
-	Tasks       tasksCommand       `cmd:"" help:"List, watch and cancel long operations, as a client of the API."`
 	Webhooks    webhooksCommand    `cmd:"" help:"List, disable and enable webhooks, and stop all of them."`
 	Secrets     secretsCommand     `cmd:"" help:"Replace the key that encrypts secrets."`
 	Jobs        jobsCommand        `cmd:"" help:"List the jobs, and run one now."`
 	Clicks      clicksCommand      `cmd:"" help:"Adopt the click logs of a dead node, or copy clicks to ClickHouse."`
-	Backup      backupCommand      `cmd:"" help:"Back up an embedded instance into one file; its server may run."`
-	Restore     restoreCommand     `cmd:"" help:"Restore a backup into an empty data folder."`
-	Restored    restoredCommand    `cmd:"" name:"after-restore" help:"Prepare a restored PostgreSQL database for servers."`
+	Completion  completionCommand  `cmd:"" help:"Print the script that completes commands in bash, zsh or fish."`
+	Candidates  candidatesCommand  `cmd:"" hidden:"" help:"Print what completes a command line, for the scripts of completion."`
+	Man         manCommand         `cmd:"" hidden:"" help:"Print the manual page."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 	Schema      schemaCommand      `cmd:"" help:"Print the GraphQL schema."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Check that the local server is ready (for containers)."`
@@ -38,6 +42,15 @@ type Commands struct {
 type IO struct {
 	In       io.Reader
 	Out, Err io.Writer
+	// Terminal is whether a person sees Out.
+	Terminal bool
+	// Getenv returns a variable of the environment. Secrets are there, and no flags.
+	Getenv func(name string) string
+}
+
+// StandardIO returns those of the process.
+func StandardIO() IO {
+	return IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Terminal: isTerminal(os.Stdout), Getenv: os.Getenv}
 }
 
 // standardInput and standardOutput are the names of files that stand for them.

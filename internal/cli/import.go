@@ -22,7 +22,7 @@ type linksImport struct {
 	Client
 	failuresFlag
 	Source     string            `arg:"" help:"BITLY, DUB, KUTT, REBRANDLY, SHLINK, SHORT_IO, SINK, YOURLS, LINKFORGE, CSV or JSON_LINES."`
-	File       string            `arg:"" optional:"" type:"existingfile" help:"The file; - is standard input. Without it, the API of the source is read."`
+	File       string            `arg:"" optional:"" type:"existingfile" help:"The file; - is standard input. Without it, the API of the source is read, with the token in LINKFORGE_SOURCE_TOKEN."`
 	Apply      bool              `help:"Import for good, instead of a dry run."`
 	Wait       bool              `help:"Wait for the end, and show the result; exit status 2 if rows failed or were skipped."`
 	Label      string            `help:"Name of the account or instance that the rows come from."`
@@ -32,57 +32,42 @@ type linksImport struct {
 	Tag        []string          `help:"Tags that all links get."`
 	BaseURL    string            `name:"base-url" help:"Base URL of a self-hosted source."`
 	Account    string            `help:"Account within the source."`
-	Token      string            `env:"LINKFORGE_SOURCE_TOKEN" placeholder:"TOKEN" help:"Token of the API. Set the variable instead: other users see arguments."`
 }
+
+// sourceToken is the variable with the token of a source's API.
+const sourceToken = "LINKFORGE_SOURCE_TOKEN"
 
 // Run starts an import.
 func (l linksImport) Run(ctx context.Context, io IO) error {
+	token := io.Getenv(sourceToken)
+	if l.File == "" && token == "" {
+		return errors.New("name a file, or set " + sourceToken + " to read the API of the source")
+	}
+	if err := l.check(l.Wait); err != nil {
+		return err
+	}
 	workspaceID, err := l.workspaceID(ctx)
 	if err != nil {
 		return err
 	}
-	if l.File == "" && l.Token == "" {
-		return errors.New("name a file, or set LINKFORGE_SOURCE_TOKEN to read the API of the source")
-	}
-	if l.Failures != "" && !l.Wait {
-		return errors.New("--failures needs --wait; or name the file with: linkforge tasks watch ID --failures FILE")
-	}
-	in, err := l.input(ctx, workspaceID)
+	in, err := l.input(ctx, workspaceID, token)
 	if err != nil {
 		return err
 	}
-	var got struct {
-		CreateImport struct {
-			Task      *struct{ ID string }
-			UploadURL *string
-			Errors    UserErrors
-		}
-	}
-	err = l.Do(ctx, &got,
-		`mutation ($in: CreateImportInput!) { createImport(input: $in) {
-			task { id } uploadUrl errors { message field } } }`,
-		map[string]any{"in": in})
-	if err == nil {
-		err = got.CreateImport.Errors.First()
-	}
+	got, err := mutate[startedTask](ctx, l.Client, "createImport", in, "task { id } uploadUrl")
 	if err != nil {
 		return err
 	}
-	taskID := got.CreateImport.Task.ID
-	if got.CreateImport.UploadURL != nil {
-		if err := l.send(ctx, io, *got.CreateImport.UploadURL); err != nil {
+	if got.UploadURL != nil {
+		if err := l.send(ctx, io, *got.UploadURL); err != nil {
 			return err
 		}
 	}
-	if l.Wait {
-		return l.watch(ctx, io, taskID, l.Failures)
-	}
-	_, err = fmt.Fprintf(io.Out, "%s\nwatch it with: linkforge tasks watch %[1]s\n", taskID)
-	return err
+	return l.follow(ctx, io, got.Task.ID, l.Wait, l.Failures)
 }
 
 // input returns the input of createImport.
-func (l linksImport) input(ctx context.Context, workspaceID string) (map[string]any, error) {
+func (l linksImport) input(ctx context.Context, workspaceID, token string) (map[string]any, error) {
 	in := map[string]any{
 		"workspaceId": workspaceID, "source": strings.ToUpper(l.Source), "dryRun": !l.Apply,
 		"onConflict": strings.ToUpper(l.OnConflict),
@@ -95,7 +80,7 @@ func (l linksImport) input(ctx context.Context, workspaceID string) (map[string]
 	in["hosts"] = hosts
 	if l.File == "" {
 		in["api"] = map[string]any{"baseUrl": optional.Of(l.BaseURL), "account": optional.Of(l.Account),
-			"token": l.Token}
+			"token": token}
 	}
 	return in, nil
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -29,27 +28,19 @@ func (l linksUndo) Run(ctx context.Context, io IO) error {
 	}
 	undone, refused := map[string]bool{}, map[string]bool{}
 	for remaining := 1; remaining > 0; {
-		var got struct {
-			RevertOperation struct {
-				Results []struct {
-					LinkID string
-					Errors UserErrors
-				}
-				Remaining int
-				Errors    UserErrors
+		got, err := mutate[struct {
+			Results []struct {
+				LinkID string
+				Errors UserErrors
 			}
-		}
-		err := l.doWithRetry(ctx, &got, `mutation ($in: RevertOperationInput!) { revertOperation(input: $in) {
-			results { linkId errors { message field } } remaining errors { message field } } }`,
-			map[string]any{"in": map[string]any{"workspaceId": workspaceID, "operationId": l.Operation}})
-		if err == nil {
-			err = got.RevertOperation.Errors.First()
-		}
+			Remaining int
+		}](ctx, l.Client, "revertOperation", map[string]any{"workspaceId": workspaceID, "operationId": l.Operation},
+			"results { linkId errors { message field } } remaining")
 		if err != nil {
 			return err
 		}
-		remaining = got.RevertOperation.Remaining
-		for _, r := range got.RevertOperation.Results {
+		remaining = got.Remaining
+		for _, r := range got.Results {
 			err := r.Errors.First()
 			if err == nil {
 				undone[r.LinkID] = true
@@ -72,8 +63,8 @@ func (l linksUndo) Run(ctx context.Context, io IO) error {
 
 // Run starts a check of parity.
 func (l linksParity) Run(ctx context.Context, io IO) error {
-	if l.Failures != "" && !l.Wait {
-		return errors.New("--failures needs --wait; or name the file with: linkforge tasks watch ID --failures FILE")
+	if err := l.check(l.Wait); err != nil {
+		return err
 	}
 	workspaceID, err := l.workspaceID(ctx)
 	if err != nil {
@@ -86,23 +77,9 @@ func (l linksParity) Run(ctx context.Context, io IO) error {
 	if l.Sample != 0 {
 		in["sample"] = l.Sample
 	}
-	var got struct {
-		CheckParity struct {
-			Task   *struct{ ID string }
-			Errors UserErrors
-		}
-	}
-	err = l.Do(ctx, &got, `mutation ($in: CheckParityInput!) { checkParity(input: $in) {
-		task { id } errors { message field } } }`, map[string]any{"in": in})
-	if err == nil {
-		err = got.CheckParity.Errors.First()
-	}
+	got, err := mutate[startedTask](ctx, l.Client, "checkParity", in, "task { id }")
 	if err != nil {
 		return err
 	}
-	if l.Wait {
-		return l.watch(ctx, io, got.CheckParity.Task.ID, l.Failures)
-	}
-	_, err = fmt.Fprintf(io.Out, "%s\nwatch it with: linkforge tasks watch %[1]s\n", got.CheckParity.Task.ID)
-	return err
+	return l.follow(ctx, io, got.Task.ID, l.Wait, l.Failures)
 }

@@ -15,20 +15,25 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
-// linksCommand is `linkforge links find|codes|disable|enable|verify`, and the commands of clients
-// import, undo, parity, plan, apply and pull. It works while servers run. Changes take effect within a second.
+// linksCommand is `linkforge links …`: create to pull are clients of the API, the others work on the
+// database while servers run. Changes take effect within a second.
 type linksCommand struct {
-	Find    linksFind    `cmd:"" help:"Find links in any workspace."`
-	Codes   linksCodes   `cmd:"" help:"List the candidate codes of a URL in a workspace, and the links that have them."`
-	Disable linksDisable `cmd:"" help:"Disable a link for abuse: it responds 410, and members cannot restore it."`
-	Enable  linksEnable  `cmd:"" help:"Enable disabled links again."`
-	Verify  linksVerify  `cmd:"" help:"Compare links with their versions and events; exit status 1 if they differ."`
-	Import  linksImport  `cmd:"" help:"Import links of another service, as a client of the API."`
-	Undo    linksUndo    `cmd:"" help:"Undo an import or a bulk call by its operation, as a client of the API; exit status 2 if links remain as they are."`
-	Parity  linksParity  `cmd:"" help:"Compare the short URLs of imported links at their source with those here, as a client of the API."`
-	Plan    linksPlan    `cmd:"" help:"Print how links differ from a manifest, as a client of the API; exit status 2 if they do."`
-	Apply   linksApply   `cmd:"" help:"Make the links of an owner those of a manifest, as a client of the API."`
-	Pull    linksPull    `cmd:"" help:"Write the manifest of links that exist, as a client of the API."`
+	Create  linksCreate  `cmd:"" help:"Create a short URL, or one for each line of standard input."`
+	List    linksList    `cmd:"" help:"List or search the links of a workspace, newest first."`
+	Show    linksShow    `cmd:"" help:"Show a link by its short URL."`
+	Stats   linksStats   `cmd:"" help:"Show the clicks of a link, by day or by country, referrer and more."`
+	Delete  linksDelete  `cmd:"" help:"Delete a link: its short URL responds 404."`
+	Import  linksImport  `cmd:"" help:"Import links of another service, from a file, a pipe or its API."`
+	Undo    linksUndo    `cmd:"" help:"Undo an import or a bulk call by its operation; exit status 2 if links remain as they are."`
+	Parity  linksParity  `cmd:"" help:"Compare the short URLs of imported links at their source with those here."`
+	Plan    linksPlan    `cmd:"" help:"Print how links differ from a manifest; exit status 2 if they do."`
+	Apply   linksApply   `cmd:"" help:"Make the links of an owner those of a manifest."`
+	Pull    linksPull    `cmd:"" help:"Write the manifest of links that exist."`
+	Find    linksFind    `cmd:"" help:"Find links in any workspace, as the operator."`
+	Codes   linksCodes   `cmd:"" help:"List the candidate codes of a URL in a workspace, and the links that have them, as the operator."`
+	Disable linksDisable `cmd:"" help:"Disable a link for abuse, as the operator: it responds 410, and members cannot restore it."`
+	Enable  linksEnable  `cmd:"" help:"Enable disabled links again, as the operator."`
+	Verify  linksVerify  `cmd:"" help:"Compare links with their versions and events, as the operator; exit status 1 if they differ."`
 }
 
 type (

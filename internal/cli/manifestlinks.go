@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -112,36 +113,15 @@ func (r *linkReader) readOwned(ctx context.Context, owner string) error {
 			selection, fragments, size = selection+
 				manifest.RoutingSelection, manifest.RoutingFragments, routingsPerQuery
 		}
-		query := `query ($w: ID!, $n: Int!, $after: String, $filter: LinkFilter!) { workspace(by: {id: $w}) {
-			links(first: $n, after: $after, filter: $filter) { nodes {` + selection + `}
-			pageInfo { hasNextPage endCursor } } } }` + fragments
-		filter := map[string]any{"metadata": map[string]any{"key": "owner", "value": owner}, "status": allStates,
-			"hasRouting": hasRouting}
-		for after, hasNext := (*string)(nil), true; hasNext; {
-			var got struct {
-				Workspace struct {
-					Links struct {
-						Nodes    []*manifest.Existing
-						PageInfo struct {
-							HasNextPage bool
-							EndCursor   *string
-						}
-					}
-				}
-			}
-			err := r.doWithRetry(ctx, &got, query,
-				map[string]any{"w": r.workspaceID, "n": size, "after": after, "filter": filter})
-			if isTooLarge(err) && size > 1 {
-				size /= 2
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			links := got.Workspace.Links
-			r.add(links.Nodes...)
-			after, hasNext = links.PageInfo.EndCursor, links.PageInfo.HasNextPage
+		links, _, err := readLinks[*manifest.Existing](ctx, r.Client, linkQuery{
+			workspaceID: r.workspaceID, selection: selection, fragments: fragments, size: size, limit: math.MaxInt,
+			filter: map[string]any{"metadata": map[string]any{"key": "owner", "value": owner}, "status": allStates,
+				"hasRouting": hasRouting},
+		})
+		if err != nil {
+			return err
 		}
+		r.add(links...)
 	}
 	return nil
 }
@@ -326,26 +306,30 @@ func (a *applyRun) apply(ctx context.Context, plan *manifest.Plan) error {
 		}
 		before = append(before, c.Before...)
 	}
-	if _, err := changeLinks(ctx, a, "updateLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})",
-		"UpdateLinkInput", before); err != nil {
+	if _, err := changeLinks(ctx, a, "updateLinks", "links", before); err != nil {
 		return err
 	}
-	upserted, err := changeLinks(ctx, a, "upsertLinks(input: {workspaceId: $w, links: $in, onError: ALL_OR_NOTHING})",
-		"NewLinkInput", upserts)
+	upserted, err := changeLinks(ctx, a, "upsertLinks", "links", upserts)
 	if err != nil {
 		return err
 	}
 	deletions = slices.DeleteFunc(deletions, func(linkID string) bool { return upserted[linkID] })
-	_, err = changeLinks(ctx, a, "deleteLinks(input: {workspaceId: $w, ids: $in, onError: ALL_OR_NOTHING})", "ID",
-		deletions)
+	_, err = changeLinks(ctx, a, "deleteLinks", "ids", deletions)
 	return err
 }
 
-// changeLinks runs a mutation for all elements of its input, in several calls if necessary, and
-// returns the ids of the links. A call with an error changes nothing; those before it stay.
-func changeLinks[T any](
-	ctx context.Context, a *applyRun, mutation, inputType string, all []T,
-) (map[string]bool, error) {
+// changedLinks is the payload of a mutation that changes links.
+type changedLinks struct {
+	Results []struct {
+		Link   *struct{ ID string }
+		Errors UserErrors
+	}
+	OperationID *string
+}
+
+// changeLinks runs a mutation for all elements of a field of its input, in several calls if
+// necessary, and returns the ids of the links. A call with an error changes nothing; those before it stay.
+func changeLinks[T any](ctx context.Context, a *applyRun, mutation, field string, all []T) (map[string]bool, error) {
 	ids := map[string]bool{}
 	err := inCalls(all, maxCall, func(part []T) error {
 		text, err := json.Marshal(part)
@@ -355,24 +339,15 @@ func changeLinks[T any](
 		if len(text) > maxCallBytes && len(part) > 1 {
 			return errTooLarge
 		}
-		var got struct {
-			Call struct {
-				Results []struct {
-					Link   *struct{ ID string }
-					Errors UserErrors
-				}
-				OperationID *string
-				Errors      UserErrors
-			}
-		}
-		err = a.doWithRetry(ctx, &got, `mutation ($w: ID!, $in: [`+inputType+`!]!) { call: `+mutation+` {
-			results { link { id } errors { code message field } } operationId errors { code message field } } }`,
-			map[string]any{"w": a.workspaceID, "in": json.RawMessage(text)})
+		got, err := mutate[changedLinks](ctx, a.Client, mutation, map[string]any{"workspaceId": a.workspaceID,
+			field: json.RawMessage(text), "onError": "ALL_OR_NOTHING"},
+			"results { link { id } errors { code message field } } operationId")
 		if err != nil {
 			return err
 		}
-		failed, rolledBack := []error{got.Call.Errors.First()}, map[string]error{}
-		for i, r := range got.Call.Results {
+		var failed []error
+		rolledBack := map[string]error{}
+		for i, r := range got.Results {
 			if r.Link != nil {
 				ids[r.Link.ID] = true
 			}
@@ -390,10 +365,9 @@ func changeLinks[T any](
 		if len(rolledBack) > 0 {
 			return errors.Join(slices.Collect(maps.Values(rolledBack))...)
 		}
-		if got.Call.OperationID != nil {
-			a.operations = append(a.operations, *got.Call.OperationID)
-			name, _, _ := strings.Cut(mutation, "(")
-			fmt.Fprintf(a.out, "%s: %d links, operation %s\n", name, len(part), *got.Call.OperationID)
+		if got.OperationID != nil {
+			a.operations = append(a.operations, *got.OperationID)
+			fmt.Fprintf(a.out, "%s: %d links, operation %s\n", mutation, len(part), *got.OperationID)
 		}
 		return nil
 	})

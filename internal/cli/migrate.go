@@ -24,7 +24,7 @@ type migrateCommand struct {
 type (
 	migrateUp     struct{ asking }
 	migrateDown   struct{ asking }
-	migrateStatus struct{}
+	migrateStatus struct{ listing }
 )
 
 // Run takes the steps. It asks before those that nodes which serve are not known to work with.
@@ -88,18 +88,31 @@ func (m migrateDown) mayRevert(ctx context.Context, d *db.DB, io IO, last string
 	return m.confirm(io, "Revert "+last+"? The data of its tables and columns is lost.")
 }
 
+// migrationRow is a migration in a list. AppliedAt is null for a pending one.
+type migrationRow struct {
+	Name      string     `json:"name"`
+	AppliedAt *time.Time `json:"appliedAt"`
+}
+
 // Run lists the steps.
-func (migrateStatus) Run(ctx context.Context, f *config.Flags, io IO) error {
+func (m migrateStatus) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withDatabase(f, func(d *db.DB) error {
 		steps, err := migrate.List(ctx, d, migrations.Files)
+		var rows []migrationRow
 		for _, step := range steps {
-			when := "pending"
+			row := migrationRow{Name: step.Name}
 			if !step.AppliedAt.IsZero() {
-				when = step.AppliedAt.Format(time.RFC3339)
+				row.AppliedAt = utc(&step.AppliedAt)
 			}
-			fmt.Fprintf(io.Out, "%-24s %s\n", step.Name, when)
+			rows = append(rows, row)
 		}
-		return err
+		shown := show(io, m.listing, "MIGRATION\tAPPLIED", rows, func(r migrationRow) []string {
+			if r.AppliedAt == nil {
+				return []string{r.Name, "pending"}
+			}
+			return []string{r.Name, instant(r.AppliedAt)}
+		})
+		return errors.Join(err, shown)
 	})
 }
 

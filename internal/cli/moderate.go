@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/link/moderation"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/platform/urlnorm"
@@ -30,7 +32,7 @@ type (
 	blockRemove struct {
 		Host string `arg:"" help:"The host."`
 	}
-	blockList    struct{}
+	blockList    struct{ listing }
 	blockDisable struct {
 		Host string `arg:"" help:"The host."`
 	}
@@ -38,6 +40,13 @@ type (
 		Host string `arg:"" help:"The host."`
 	}
 )
+
+// blockRow is a blocked host in a list.
+type blockRow struct {
+	Host      string    `json:"host"`
+	CreatedAt time.Time `json:"createdAt"`
+	Reason    string    `json:"reason"`
+}
 
 // Run blocks a host.
 func (b blockAdd) Run(ctx context.Context, f *config.Flags, io IO) error {
@@ -72,14 +81,19 @@ func (b blockRemove) Run(ctx context.Context, f *config.Flags, io IO) error {
 }
 
 // Run lists the blocked hosts.
-func (blockList) Run(ctx context.Context, f *config.Flags, io IO) error {
+func (b blockList) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withStores(f, func(s *stores.Stores) error {
 		hosts, err := s.Blocklist.List(ctx)
-		table := newTable(io.Out)
-		for _, h := range hosts {
-			fmt.Fprintf(table, "%s\t%s\t%s\n", h.Host, h.CreatedAt.UTC().Format(time.RFC3339), h.Reason)
+		if err != nil {
+			return err
 		}
-		return errors.Join(err, table.Flush())
+		rows := make([]blockRow, 0, len(hosts))
+		for _, h := range hosts {
+			rows = append(rows, blockRow{h.Host, h.CreatedAt.UTC(), h.Reason})
+		}
+		return show(io, b.listing, "HOST\tBLOCKED\tREASON", rows, func(r blockRow) []string {
+			return []string{r.Host, instant(&r.CreatedAt), cell(r.Reason)}
+		})
 	})
 }
 
@@ -110,25 +124,40 @@ func (b blockEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // reportsCommand is `linkforge reports`.
 type reportsCommand struct {
+	listing
 	Limit int `default:"50" help:"Maximum number, latest first."`
+}
+
+// reportRow is a report in a list.
+type reportRow struct {
+	CreatedAt   time.Time         `json:"createdAt"`
+	Reason      moderation.Reason `json:"reason"`
+	ShortURL    string            `json:"shortUrl"`
+	OriginalURL string            `json:"originalUrl"`
+	Disabled    bool              `json:"disabled"`
+	Details     string            `json:"details"`
 }
 
 // Run lists reports.
 func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withStores(f, func(s *stores.Stores) error {
 		reports, err := s.Moderation.Reports(ctx, max(1, r.Limit))
-		table := newTable(io.Out)
+		if err != nil {
+			return err
+		}
+		rows := make([]reportRow, 0, len(reports))
 		for _, one := range reports {
+			rows = append(rows, reportRow{one.CreatedAt.UTC(), one.Reason, one.ShortURL, one.OriginalURL,
+				one.DisabledAt != nil, optional.Value(one.Details)})
+		}
+		head := "REPORTED\tREASON\tSHORT URL\tSTATE\tLEADS TO\tDETAILS"
+		return show(io, r.listing, head, rows, func(r reportRow) []string {
 			state := ""
-			if one.DisabledAt != nil {
+			if r.Disabled {
 				state = "disabled"
 			}
-			// Quoted: what strangers write must not move the operator's cursor.
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%q\t%q\n", one.CreatedAt.UTC().Format(time.RFC3339), one.Reason,
-				one.ShortURL,
-				state,
-				urlnorm.Location(one.OriginalURL), optional.Value(one.Details))
-		}
-		return errors.Join(err, table.Flush())
+			return []string{instant(&r.CreatedAt), string(r.Reason), r.ShortURL, state,
+				strconv.Quote(urlnorm.Location(r.OriginalURL)), strconv.Quote(r.Details)}
+		})
 	})
 }

@@ -1,15 +1,21 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/cli/manifest"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
-// listing is the output format of a list.
+// listing is the output format of a command: columns for a person on a terminal, and elsewhere cells
+// that are separated by tabs, without a head; or JSON.
 type listing struct {
 	JSON bool `name:"json" help:"Print one JSON object per line."`
 }
@@ -40,16 +46,22 @@ func (p pageFlags) printNext(io IO, n int, lastID func() string) {
 // show writes rows for a program, or in columns for a person.
 func show[T any](io IO, l listing, head string, rows []T, columns func(row T) []string) error {
 	if l.JSON {
-		lines := json.NewEncoder(io.Out)
-		lines.SetEscapeHTML(false)
 		for _, row := range rows {
-			if err := lines.Encode(row); err != nil {
+			if err := writeJSON(io.Out, row); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	table := newTable(io.Out)
+	if !io.Terminal {
+		for _, row := range rows {
+			if _, err := fmt.Fprintln(io.Out, strings.Join(columns(row), "\t")); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := tabwriter.NewWriter(io.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, head)
 	for _, row := range rows {
 		fmt.Fprintln(table, strings.Join(columns(row), "\t"))
@@ -57,10 +69,22 @@ func show[T any](io IO, l listing, head string, rows []T, columns func(row T) []
 	return table.Flush()
 }
 
+// writeJSON writes a value as a line of JSON that cannot control a terminal.
+func writeJSON(out io.Writer, value any) error {
+	var line bytes.Buffer
+	e := json.NewEncoder(&line)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(out, manifest.Printable(line.Bytes()))
+	return err
+}
+
 // showOne prints one changed object, in text as a sentence.
 func showOne(io IO, l listing, row any, sentence string, args ...any) error {
 	if l.JSON {
-		return show(io, l, "", []any{row}, nil)
+		return writeJSON(io.Out, row)
 	}
 	_, err := fmt.Fprintf(io.Out, sentence+"\n", args...)
 	return err
@@ -68,6 +92,15 @@ func showOne(io IO, l listing, row any, sentence string, args ...any) error {
 
 // quoted is what strangers have written: it must not move the operator's cursor.
 func quoted(s string) string { return validate.Quote(s) }
+
+// cell is a text of strangers that programs read, too: it is quoted only if it has characters that
+// end a cell or control a terminal.
+func cell(s string) string {
+	if q := strconv.QuoteToGraphic(s); q != `"`+s+`"` {
+		return q
+	}
+	return s
+}
 
 // quotedList is a list of what strangers have written.
 func quotedList(all []string) string {
@@ -85,6 +118,38 @@ func instant(t *time.Time) string {
 	}
 	return t.UTC().Format(time.RFC3339)
 }
+
+// parseInstant returns the time that the text of a flag names: a date, whose begin in UTC it is, a
+// time of RFC 3339, or a number of days or a duration from now. A sign of -1 is for times in the
+// past, and 1 for those in the future.
+func parseInstant(flag, text string, now time.Time, sign time.Duration) (time.Time, error) {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		at, err := time.Parse(layout, text)
+		if err == nil && at.Sub(now)*sign <= 0 {
+			return at, fmt.Errorf("%s must be in the %s", flag, map[time.Duration]string{1: "future", -1: "past"}[sign])
+		}
+		if err == nil {
+			return at.UTC(), nil
+		}
+	}
+	length, err := time.ParseDuration(text)
+	if number, isDays := strings.CutSuffix(text, "d"); isDays {
+		var days int
+		days, err = strconv.Atoi(number)
+		length = time.Duration(min(days, maxDays+1)) * day
+	}
+	if err != nil || length <= 0 || length > maxDays*day {
+		return time.Time{}, fmt.Errorf("%s must be a date as 2027-01-01, which begins in UTC, a time as "+
+			"2027-01-01T12:00:00Z, or a time from now as 90d or 12h, at most %dd", flag, maxDays)
+	}
+	return now.UTC().Add(sign * length), nil
+}
+
+const (
+	day = 24 * time.Hour
+	// maxDays bounds a duration from now.
+	maxDays = 36500
+)
 
 // utc is a time as JSON has it.
 func utc(t *time.Time) *time.Time {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/config"
@@ -17,8 +15,6 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/migrations"
 )
-
-func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
 // withStores opens the stores for a command. The database coordinates the command with running
 // servers.

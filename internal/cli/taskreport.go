@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +20,14 @@ import (
 // failuresFlag names the file for rows and links that need attention.
 type failuresFlag struct {
 	Failures string `type:"path" placeholder:"FILE" help:"Write all rows that failed, were skipped or closed, or lost a value, and all differences of a parity check, to a CSV file; - is standard output."`
+}
+
+// check returns an error for a file of failures of a task whose end is not awaited.
+func (f failuresFlag) check(wait bool) error {
+	if f.Failures != "" && !wait {
+		return errors.New("--failures needs --wait; or name the file with: linkforge tasks watch ID --failures FILE")
+	}
+	return nil
 }
 
 // endedTask is a task with its result.

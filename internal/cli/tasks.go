@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -75,32 +76,37 @@ func (l tasksList) Run(ctx context.Context, io IO) error {
 
 // Run cancels a task.
 func (c tasksCancel) Run(ctx context.Context, io IO) error {
-	var got struct {
-		CancelTask struct {
-			Task   *listedTask
-			Errors UserErrors
-		}
-	}
-	err := c.Do(ctx, &got, `mutation ($id: ID!) { cancelTask(input: {id: $id}) { task { `+taskFields+
-		` } errors { message field } } }`,
-		map[string]any{"id": c.ID})
-	if err == nil {
-		err = got.CancelTask.Errors.First()
-	}
+	got, err := mutate[struct{ Task *listedTask }](ctx, c.Client, "cancelTask", map[string]any{"id": c.ID},
+		"task { "+taskFields+" }")
 	if err != nil {
 		return err
 	}
-	t := got.CancelTask.Task
+	t := got.Task
 	return showOne(io, c.listing, t, "%s is %s after %s", t.ID, t.Status, t.progress())
 }
 
 // Run shows the progress of a task.
 func (w tasksWatch) Run(ctx context.Context, io IO) error { return w.watch(ctx, io, w.ID, w.Failures) }
 
+// startedTask is the payload of a mutation that starts a task.
+type startedTask struct {
+	Task      *struct{ ID string }
+	UploadURL *string
+}
+
+// follow watches a task that was started, or prints how to do so.
+func (c Client) follow(ctx context.Context, io IO, taskID string, wait bool, failures string) error {
+	if wait {
+		return c.watch(ctx, io, taskID, failures)
+	}
+	_, err := fmt.Fprintf(io.Out, "%s\nwatch it with: linkforge tasks watch %[1]s\n", taskID)
+	return err
+}
+
 // watch shows the progress of a task on a terminal, and its result when it ends. It writes the
 // failures to a file with the name, unless that is empty.
 func (c Client) watch(ctx context.Context, io IO, taskID, failures string) error {
-	terminal := isTerminal(io)
+	terminal := isTerminal(io.Err)
 	for {
 		var got struct{ Node *listedTask }
 		err := c.doWithRetry(ctx, &got, `query ($id: ID!) { node(id: $id) { ... on Task { `+taskFields+` } } }`,
@@ -129,8 +135,9 @@ func (c Client) watch(ctx context.Context, io IO, taskID, failures string) error
 
 func errNoTask(taskID string) error { return fmt.Errorf("there is no task %s", quoted(taskID)) }
 
-func isTerminal(io IO) bool {
-	file, ok := io.Err.(*os.File)
+// isTerminal reports whether a person sees what is written.
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
 	return ok && isCharDevice(file)
 }
 

@@ -17,10 +17,11 @@ import (
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
-// workspacesCommand is `linkforge workspaces list|limits|delete|restore|restore-root-codes`, for
-// use next to running servers. Its changes are in the workspace's audit log, without an actor.
+// workspacesCommand is `linkforge workspaces list|create|limits|delete|restore|restore-root-codes`,
+// for use next to running servers. Its changes are in the workspace's audit log, without an actor.
 type workspacesCommand struct {
 	List    workspacesList    `cmd:"" help:"List the workspaces, oldest first, with deleted ones until their purge."`
+	Create  workspacesCreate  `cmd:"" help:"Create a workspace that an account owns."`
 	Limits  workspacesLimits  `cmd:"" help:"Set or reset the monthly quotas of a workspace."`
 	Delete  workspacesDelete  `cmd:"" help:"Delete a workspace: its links respond 410, and it is purged after 30 days."`
 	Restore workspacesRestore `cmd:"" help:"Restore a deleted workspace."`
@@ -33,6 +34,12 @@ type (
 		listing
 		pageFlags
 		Slug string `help:"Only the workspace with this current or former slug."`
+	}
+	workspacesCreate struct {
+		listing
+		Slug  string `arg:"" help:"The slug, its part of short URLs: 3 to 48 of a-z, 0-9 and -."`
+		Owner string `required:"" placeholder:"EMAIL" help:"The address of the owner's account, from linkforge users create."`
+		Name  string `help:"The displayed name, 1 to 100 characters. Default: the slug."`
 	}
 	workspacesLimits struct {
 		listing
@@ -105,6 +112,22 @@ func (w workspacesList) Run(ctx context.Context, f *config.Flags, io IO) error {
 		})
 		w.printNext(io, len(rows), func() string { return rows[len(rows)-1].ID })
 		return err
+	})
+}
+
+// Run creates a workspace.
+func (w workspacesCreate) Run(ctx context.Context, f *config.Flags, io IO) error {
+	return withStores(f, func(s *stores.Stores) error {
+		owner, err := s.Accounts.AdminGetEnabled(ctx, w.Owner)
+		if err != nil {
+			return err
+		}
+		created, err := s.Workspaces.AdminCreate(ctx, owner.ID, cmp.Or(w.Name, w.Slug), w.Slug)
+		if err != nil {
+			return err
+		}
+		return showOne(io, w.listing, rowOfWorkspace(created), "created %s (%s), owned by %s", created.Slug, created.ID,
+			quoted(owner.Email))
 	})
 }
 

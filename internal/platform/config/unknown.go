@@ -19,7 +19,7 @@ const (
 )
 
 // clientSettings are the variables of commands that are clients of the API.
-var clientSettings = []string{"LINKFORGE_SERVER", "LINKFORGE_KEY", "LINKFORGE_WORKSPACE", "LINKFORGE_SOURCE_TOKEN"}
+var clientSettings = []string{"LINKFORGE", "LINKFORGE_API_KEY", "LINKFORGE_WORKSPACE", "LINKFORGE_SOURCE_TOKEN"}
 
 // serviceLink matches the variables that Kubernetes and Docker set for services named linkforge or
 // linkforge-….
