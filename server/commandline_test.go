@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"image/png"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -169,7 +171,7 @@ func TestKeys_OfOperators(t *testing.T) {
 		s.expect(t, http.StatusFound, http.MethodGet, strings.TrimSpace(strings.TrimPrefix(out, s.public)))
 		same(t, "the audit log", who.operatorEvents(t), []string{
 			"API_KEY_REVOKED {}", `API_KEY_CREATED {"destinationHosts":["example.com"],"folders":["` + folder +
-				`"],"scopes":["LINKS_CREATE"]}`,
+				`"],"requestsPerMinute":"60","scopes":["LINKS_CREATE"]}`,
 			`API_KEY_CREATED {"scopes":["LINKS_WRITE"]}`, `WORKSPACE_CREATED {"slug":"team"}`,
 		})
 		keys := who.ask(t, `query ($w: ID!) { workspace(by: {id: $w}) { apiKeys { nodes { createdBy { id } } } } }`,
@@ -309,6 +311,37 @@ func TestCommandLine_RefusesAndExplains(t *testing.T) {
 	out, _ := c.run(t, 1, "https://"+hostile+"/\n", "links create - --json")
 	if strings.ContainsAny(said+out, "\x1b\u202e\u009b") {
 		t.Errorf("a refused URL controls the terminal: %q, %q", said, out)
+	}
+}
+
+// TestCommandLine_DistrustsServers: no text of a server controls the terminal.
+func TestCommandLine_DistrustsServers(t *testing.T) {
+	t.Parallel()
+	const hostile = `\u001b[31m\u202e\u009b2J`
+	for name, answer := range map[string]string{
+		"an error": `{"errors":[{"message":"` + hostile + `"}]}`,
+		"a link": `{"data":{"workspace":{"id":"x","links":{"nodes":[{"id":"` + hostile + `","shortUrl":"` + hostile +
+			`","status":"` + hostile + `","title":"` + hostile + `"}],"pageInfo":{}}}}}`,
+		"a result": `{"data":{"workspace":{"id":"x"},"payload":{"results":[{"shortUrl":"` + hostile +
+			`","ignored":["` + hostile + `"]}]}}}`,
+		"results of nothing": `{"data":{"workspace":{"id":"x"},"payload":{"results":[{},{},{}]}}}`,
+		"a payload": `{"data":{"workspace":{"id":"x"},"payload":{"results":[{"shortUrl":"` + hostile +
+			`","ignored":["` + hostile + `"]}],"errors":[{"message":"` + hostile + `","field":["` + hostile +
+			`"]}]}}}`,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, answer)
+		}))
+		for _, line := range []string{"links list", "links list --json", "links create https://x.co"} {
+			for _, terminal := range []bool{false, true} {
+				out, said, _ := commandOn(t, terminal, []string{"LINKFORGE_API_KEY=x"}, "",
+					append(strings.Fields(line), "--server", server.URL)...)
+				if strings.ContainsAny(out+said, "\x1b\u202e\u009b") {
+					t.Errorf("%s, %s: %q, %q", line, name, out, said)
+				}
+			}
+		}
+		server.Close()
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 
 // commandLine has the commands that start an instance, and the commands of package cli.
 type commandLine struct {
-	Serve    serveCommand    `cmd:"" default:"withargs" help:"Serve GraphQL and redirects (the default)."`
+	Serve    serveCommand    `cmd:"" default:"withargs" help:"Serve the console, the API and short URLs (the default)."`
 	Help     helpCommand     `cmd:"" help:"Show the help of linkforge, or of a command."`
 	Settings settingsCommand `cmd:"" hidden:"" help:"Settings are flags of serve, and variables of the environment."`
 	Demo     demoCommand     `cmd:"" help:"Run an end-to-end demo on a temporary instance and print each step."`

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/cli/manifest"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/tenant/account"
 )
@@ -63,15 +64,16 @@ type userError struct {
 // UserErrors are the errors of a payload.
 type UserErrors []userError
 
-// First returns the first error, or nil.
+// First returns the first error, which cannot control a terminal, or nil.
 func (e UserErrors) First() error {
 	if len(e) == 0 {
 		return nil
 	}
+	message := e[0].Message
 	if field := strings.Join(e[0].Field, "."); field != "" {
-		return fmt.Errorf("%s: %s", field, e[0].Message)
+		message = field + ": " + message
 	}
-	return errors.New(e[0].Message)
+	return errors.New(manifest.Printable([]byte(message)))
 }
 
 // requestError is a refused request. Code is empty for a response that is no answer of the API.
@@ -84,7 +86,7 @@ type requestError struct {
 }
 
 // Error implements error.
-func (e *requestError) Error() string { return e.Message }
+func (e *requestError) Error() string { return manifest.Printable([]byte(e.Message)) }
 
 // isRefused reports whether the server has refused a request with the code.
 func isRefused(err error, code string) bool {

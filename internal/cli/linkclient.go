@@ -72,7 +72,7 @@ func (l linksList) Run(ctx context.Context, io IO) error {
 		return err
 	}
 	err = show(io, l.listing, "SHORT URL\tSTATUS\tCREATED\tTITLE\tLEADS TO", links, func(a apiLink) []string {
-		return []string{cell(a.ShortURL), a.Status, instant(&a.CreatedAt), cell(optional.Value(a.Title)),
+		return []string{cell(a.ShortURL), cell(a.Status), instant(&a.CreatedAt), cell(optional.Value(a.Title)),
 			cell(a.OriginalURL)}
 	})
 	if next != nil {
@@ -146,10 +146,10 @@ func (l linksShow) Run(ctx context.Context, io IO) error {
 		return writeJSON(io.Out, a)
 	}
 	return show(io, l.listing, "FIELD\tVALUE", [][]string{
-		{"short URL", cell(a.ShortURL)}, {"leads to", cell(a.OriginalURL)}, {"status", a.Status},
+		{"short URL", cell(a.ShortURL)}, {"leads to", cell(a.OriginalURL)}, {"status", cell(a.Status)},
 		{"title", cell(optional.Value(a.Title))}, {"note", cell(optional.Value(a.Note))},
 		{"tags", quotedList(a.Tags)}, {"starts", instant(a.StartsAt)}, {"expires", instant(a.ExpiresAt)},
-		{"created", instant(&a.CreatedAt)}, {"id", a.ID},
+		{"created", instant(&a.CreatedAt)}, {"id", cell(a.ID)},
 	}, func(row []string) []string { return row })
 }
 

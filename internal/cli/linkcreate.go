@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/linkforge/linkforge/internal/cli/manifest"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
@@ -138,11 +137,17 @@ func (l linksCreate) create(
 		}
 		got, err := mutate[struct{ Results []createdLink }](ctx, l.Client, "createLinks",
 			map[string]any{"workspaceId": workspaceID, "links": links}, selection)
+		if err == nil && len(got.Results) != len(part) {
+			err = fmt.Errorf("the server has returned %d results for %d URLs", len(got.Results), len(part))
+		}
+		if err != nil {
+			return err
+		}
 		for n, r := range got.Results {
 			r.URL, known = urls[part[n]], part[n]+1
 			results[part[n]] = r
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return results[:known], err
@@ -209,7 +214,7 @@ func (l linksCreate) print(io IO, line int, r createdLink) error {
 		return writeJSON(io.Out, r)
 	}
 	if err := r.Errors.First(); err != nil {
-		fmt.Fprintln(io.Err, where+manifest.Printable([]byte(err.Error())))
+		fmt.Fprintf(io.Err, "%s%s\n", where, err)
 	}
 	if len(r.Ignored) > 0 {
 		fmt.Fprintf(io.Err, "%sthe link exists already, and keeps its %s\n", where, quotedList(r.Ignored))

@@ -53,20 +53,18 @@ func show[T any](io IO, l listing, head string, rows []T, columns func(row T) []
 		}
 		return nil
 	}
-	if !io.Terminal {
-		for _, row := range rows {
-			if _, err := fmt.Fprintln(io.Out, strings.Join(columns(row), "\t")); err != nil {
-				return err
-			}
-		}
-		return nil
+	out, flush := io.Out, func() error { return nil }
+	if io.Terminal {
+		table := tabwriter.NewWriter(io.Out, 0, 0, 2, ' ', 0)
+		out, flush = table, table.Flush
+		fmt.Fprintln(out, head)
 	}
-	table := tabwriter.NewWriter(io.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, head)
 	for _, row := range rows {
-		fmt.Fprintln(table, strings.Join(columns(row), "\t"))
+		if _, err := fmt.Fprintln(out, strings.Join(columns(row), "\t")); err != nil {
+			return err
+		}
 	}
-	return table.Flush()
+	return flush()
 }
 
 // writeJSON writes a value as a line of JSON that cannot control a terminal.

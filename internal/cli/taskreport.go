@@ -286,7 +286,7 @@ func printMore(out io.Writer, hasMore bool, number int64, failures string) {
 func (r reportedRow) String() string {
 	text := fmt.Sprintf("line %d, %s, %s", r.Line, quoted(r.SourceID), r.Outcome)
 	if err := r.Errors.First(); err != nil {
-		text += ": " + manifest.Printable(json.RawMessage(err.Error()))
+		text += ": " + err.Error()
 	}
 	return text + r.lossText()
 }
