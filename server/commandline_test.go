@@ -34,7 +34,7 @@ func (s *server) newKey(t *testing.T, slug, scopes string) shell {
 	return shell{s, strings.TrimSuffix(out, "\n")}
 }
 
-// run runs a command of a client, which must end with a status, and returns what it prints.
+// run runs a command of a client, which must end with a status, and returns its output.
 func (s shell) run(t *testing.T, status int, stdin, line string) (stdout, stderr string) {
 	t.Helper()
 	stdout, stderr, got := command(t, []string{"LINKFORGE_API_KEY=" + s.secret}, stdin,
@@ -252,7 +252,7 @@ func TestCommandLine_CreatesManyLinks(t *testing.T) {
 	})
 }
 
-// TestCommandLine_RefusesAndExplains: what is wrong names the flag or the variable, and the remedy.
+// TestCommandLine_RefusesAndExplains: an error names the flag or the variable, and the remedy.
 func TestCommandLine_RefusesAndExplains(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))

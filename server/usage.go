@@ -43,7 +43,7 @@ var common = []string{"serve", "users create", "workspaces create", "keys create
 	"links stats", "links import", "backup", "migrate up"}
 
 // helpPrinter lists the settings for "help settings" only, because they are longer than everything
-// else, and commands that are not common only if all are asked for.
+// else, and all commands for "help --all" only.
 func helpPrinter(listsAll bool) kong.HelpPrinter {
 	return func(options kong.HelpOptions, c *kong.Context) error {
 		ofSettings := slices.ContainsFunc(c.Path, func(p *kong.Path) bool {

@@ -63,7 +63,7 @@ type candidatesCommand struct {
 	Words []string `arg:"" optional:"" passthrough:"" help:"The words up to the cursor, without the program."`
 }
 
-// Run prints a candidate and what it is on each line, with a tab between them.
+// Run prints a candidate and its description on each line, with a tab between them.
 func (c candidatesCommand) Run(k *kong.Context, io IO) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
@@ -77,10 +77,10 @@ func (c candidatesCommand) Run(k *kong.Context, io IO) error {
 	return nil
 }
 
-// candidate is a text that completes the last word.
+// candidate is a completion of the last word.
 type candidate struct{ text, help string }
 
-// candidates returns what the last of the words may become.
+// candidates returns the completions of the last word.
 func candidates(command *kong.Node, words []string) (found []candidate) {
 	if len(words) == 0 {
 		words = []string{""}

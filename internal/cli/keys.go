@@ -83,7 +83,7 @@ func (r keyRow) scopes() string {
 	return strings.Join(names, ",")
 }
 
-// withKeys calls work with the membership by which the operator acts in a workspace.
+// withKeys calls work with the operator's membership of a workspace.
 func withKeys(
 	ctx context.Context, f *config.Flags, slug string, work func(*apikey.Store, workspace.Membership) error,
 ) error {

@@ -246,5 +246,5 @@ func writeQR(ctx context.Context, address, file string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, image, 0o644) //nolint:gosec // an image for everybody
+	return os.WriteFile(file, image, 0o644) //nolint:gosec // a public image
 }

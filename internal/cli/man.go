@@ -57,7 +57,7 @@ func (p *manPage) line(format string, args ...any) {
 	fmt.Fprintf(p, format+"\n", args...)
 }
 
-// item writes a term and what it is.
+// item writes a term and its description.
 func (p *manPage) item(term, text string) { p.line(".TP\n.B \"%s\"\n\\&%s", term, text) }
 
 // roff escapes plain text: no hyphen is one of typography, and no line is a request.

@@ -109,8 +109,8 @@ func (s *Store) AdminCreate(ctx context.Context, ownerID, name, slug string) (*W
 	return m.row, err
 }
 
-// AdminRequire returns the membership by which the operator acts for the longest-standing owner of
-// the workspace with the ID or with a slug that it has or had. It returns NotFound, also for a
+// AdminRequire returns the operator's membership of the workspace with the ID or with a slug that it
+// has or had. It has the account of the longest-standing owner. It returns NotFound, also for a
 // deleted workspace.
 func (s *Store) AdminRequire(ctx context.Context, slug string) (Membership, error) {
 	w, err := s.AdminGet(ctx, slug)
