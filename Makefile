@@ -18,7 +18,7 @@ RACE = $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memor
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore console console-check playground test-playground test-pages test-web test-federation audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore console console-check playground test-playground test-pages test-web test-federation test-chart audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,11 +59,11 @@ test-sso: ## single sign-on with a real provider, oidc-provider, which npm insta
 	cd scripts/oidc-provider && npm ci --prefer-offline --loglevel=error
 	LINKFORGE_TEST_OIDC_PROVIDER=on go test -count=1 -run RealProvider ./internal/tenant/sso
 
-test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, the console, generated code and the module of the benchmarks (more than an hour)
+test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, the console, the Helm chart, generated code and the module of the benchmarks (more than an hour)
 	$(MAKE) lint
 	$(MAKE) test-exhaustive
 	$(MAKE) test-faults
-	$(MAKE) test-postgres18 test-clickhouse test-sso test-web test-federation generate-check test-bench test-race
+	$(MAKE) test-postgres18 test-clickhouse test-sso test-web test-federation test-chart generate-check test-bench test-race
 
 test-bench: ## vet and test the module of the benchmarks
 	cd bench && go vet ./... && go test -short ./...
@@ -150,12 +150,15 @@ test-web: ## use the console and the front end of the guide in a headless Chromi
 test-federation: ## compose the schema with that of a second service, and query both through a gateway (needs Node.js)
 	scripts/test-federation
 
+test-chart: ## render the Helm chart, lint it, and decode its objects as Kubernetes does; ARGS=-update writes the golden files
+	cd scripts/chart && go vet ./... && go test -count=1 ./... $(ARGS)
+
 audit: ## try the server and the schema with the tools that front ends are built with (needs Node.js)
 	cd scripts/audit && npm ci --loglevel=error
 	scripts/with-server scripts/audit/run
 
-check-deploy: ## hold docs/deploy against the server, and against its programs that are installed
-	go test -count=1 -v -run 'TestDeploy' ./server
+check-deploy: ## hold docs/deploy and the Helm chart against the server, and docs/deploy against its programs that are installed
+	go test -count=1 -v -run 'TestDeploy|TestChart' ./server
 
 cluster: ## drill production's layout on this machine: replace its nodes, kill a Redis master and the PostgreSQL primary: ARGS
 	cd bench && go run ./cluster $(ARGS)

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -100,7 +99,7 @@ func TestDeploy_NamesExistingVariables(t *testing.T) {
 	known, variable := variables(), regexp.MustCompile(`LINKFORGE_[A-Z_]+`)
 	known["LINKFORGE_API_KEY"] = false // of clients
 	files := 0
-	for _, root := range []string{deployFolder, "../docker-compose.yml", "../Dockerfile"} {
+	for _, root := range []string{deployFolder, "../deploy", "../docker-compose.yml", "../Dockerfile"} {
 		must.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
@@ -137,6 +136,7 @@ var deploySecrets = map[string]string{
 
 // service is one of Compose's.
 type service struct {
+	Image       string
 	Environment map[string]*string
 	Stop        string `yaml:"stop_grace_period"`
 }
@@ -211,64 +211,12 @@ func unit(t *testing.T) node {
 	return n
 }
 
-// kubernetesObject is what these tests read of Kubernetes' objects.
-type kubernetesObject struct {
-	Kind string
-	Data map[string]string
-	Spec struct {
-		Template struct {
-			Spec struct {
-				Grace      int `yaml:"terminationGracePeriodSeconds"`
-				Containers []container
-			}
-		}
-	}
-}
-
-type container struct {
-	Env   []struct{ Name, Value string }
-	Ports []struct {
-		Name string
-		Port string `yaml:"containerPort"`
-	}
-	Startup   podProbe `yaml:"startupProbe"`
-	Liveness  podProbe `yaml:"livenessProbe"`
-	Readiness podProbe `yaml:"readinessProbe"`
-}
-
-type podProbe struct {
-	Get struct{ Path, Port string } `yaml:"httpGet"`
-}
-
-// pod is the node of kubernetes.yml.
-func pod(t *testing.T) (node, container) {
-	t.Helper()
-	n, c := node{env: map[string]string{}}, container{}
-	for _, r := range documents[kubernetesObject](t, "kubernetes.yml") {
-		maps.Copy(n.env, r.Data)
-		if r.Kind != "StatefulSet" {
-			continue
-		}
-		n.stop = time.Duration(r.Spec.Template.Spec.Grace) * time.Second
-		c = r.Spec.Template.Spec.Containers[0]
-		for _, v := range c.Env {
-			n.env[v.Name] = v.Value
-		}
-	}
-	literal := regexp.MustCompile(`--from-literal=(\w+)=`)
-	for _, m := range literal.FindAllStringSubmatch(deployed(t, "kubernetes.yml"), -1) {
-		n.env[m[1]] = deploySecrets[m[1]]
-	}
-	n.names = slices.Collect(maps.Keys(n.env))
-	return n, c
-}
-
 // deployedNodes returns the nodes of all files.
 func deployedNodes(t *testing.T) map[string]node {
 	t.Helper()
 	nodes := composed(t)
 	nodes["linkforge.service"] = unit(t)
-	nodes["kubernetes.yml"], _ = pod(t)
+	nodes["production.golden.yaml"] = chartPods(t)["production"].node
 	if len(nodes) != 5 {
 		t.Fatalf("%d nodes", len(nodes))
 	}
@@ -299,8 +247,6 @@ func TestDeploy_ConfiguresNodes(t *testing.T) {
 func TestDeploy_RequestsExistingRoutes(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
-	_, c := pod(t)
-	same(t, "ports of the pod", fmt.Sprint(c.Ports), "[{http 8080} {admin 8081}]")
 	matches := func(file, pattern string) [][]string {
 		return regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
 	}
@@ -310,11 +256,7 @@ func TestDeploy_RequestsExistingRoutes(t *testing.T) {
 			t.Errorf("%s: got readiness probes %v, want /readyz/redis", file, found)
 		}
 	}
-	paths := []string{c.Startup.Get.Path, c.Liveness.Get.Path, c.Readiness.Get.Path}
-	same(t, "probes", paths, []string{"/livez", "/livez", "/readyz/redis"})
-	for _, path := range paths {
-		s.expect(t, http.StatusOK, "GET", path)
-	}
+	s.expect(t, http.StatusOK, "GET", "/readyz/redis")
 	asked := matches("Caddyfile", `ask http://localhost:2080(\S+)`)[0][1]
 	if a := s.expect(t, http.StatusNotFound, "GET", asked+"?domain=unknown.example"); !strings.Contains(a.body,
 		"Short links do not work on this host") {
