@@ -59,8 +59,8 @@ type chartRelease struct {
 	containers map[string]container
 }
 
-// chartPods returns the releases of the golden files, by the names of the files without ".golden.yaml".
-func chartPods(t *testing.T) map[string]chartRelease {
+// chartReleases returns the releases of the golden files, by the names of the files without ".golden.yaml".
+func chartReleases(t *testing.T) map[string]chartRelease {
 	t.Helper()
 	files := must.Value(filepath.Glob(filepath.Join(deployFolder, chartFolder, "ci", "*.golden.yaml")))(t)
 	if len(files) < 6 {
@@ -82,13 +82,14 @@ func chartPods(t *testing.T) map[string]chartRelease {
 		if len(c.From) > 0 {
 			maps.Copy(r.env, deploySecrets)
 		}
+		variable := regexp.MustCompile(`LINKFORGE_[A-Z_]+`)
+		r.names = variable.FindAllString(deployed(t, filepath.Join(chartFolder, "values.yaml")), -1)
 		for _, v := range c.Env {
+			r.names = append(r.names, v.Name)
 			if v.Value != "" { // others are from secrets
 				r.env[v.Name] = strings.ReplaceAll(v.Value, "$(BUILTIN_PASSWORD)", "x")
 			}
 		}
-		variable := regexp.MustCompile(`LINKFORGE_[A-Z_]+`)
-		r.names = variable.FindAllString(deployed(t, filepath.Join(chartFolder, "values.yaml")), -1)
 		all[strings.TrimSuffix(name, ".golden.yaml")] = r
 	}
 	return all
@@ -98,7 +99,7 @@ func chartPods(t *testing.T) map[string]chartRelease {
 // database unless a hook does.
 func TestChart_ConfiguresNodes(t *testing.T) {
 	t.Parallel()
-	for name, r := range chartPods(t) {
+	for name, r := range chartReleases(t) {
 		c := must.Value(config.Parse(r.env, stores.Checks))(t)
 		if c.Development || c.Listen != ":8080" || c.AdminListen != ":8081" || c.DataDir != "/data" || !c.RateLimits ||
 			c.Embedded() != (name == "sqlite") || (c.RedisURL == "") != (name == "sqlite") {
@@ -126,7 +127,7 @@ func TestChart_RequestsExistingRoutes(t *testing.T) {
 	s := start(t, embedded(t), "LINKFORGE_ADMIN_LISTEN="+admin)
 	operator := &server{address: admin, http: newClient()}
 	defer operator.http.CloseIdleConnections()
-	for name, r := range chartPods(t) {
+	for name, r := range chartReleases(t) {
 		c := r.containers["linkforge"]
 		probes := []podProbe{c.Startup, c.Liveness, c.Readiness}
 		same(t, name+": probes", fmt.Sprint(probes), "[{{/livez admin}} {{/livez admin}} {{/readyz/redis admin}}]")
@@ -149,7 +150,7 @@ func TestChart_RequestsExistingRoutes(t *testing.T) {
 // TestChart_RunsDatabasesOfCompose compares the images of the databases for evaluation.
 func TestChart_RunsDatabasesOfCompose(t *testing.T) {
 	t.Parallel()
-	composed, builtin := documents[composition](t, "../../docker-compose.yml")[0].Services, chartPods(t)["builtin"]
+	composed, builtin := documents[composition](t, "../../docker-compose.yml")[0].Services, chartReleases(t)["builtin"]
 	same(t, "PostgreSQL", builtin.containers["postgresql"].Image, composed["postgres"].Image)
 	same(t, "Redis", builtin.containers["redis"].Image, composed["redis"].Image)
 }

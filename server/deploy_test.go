@@ -216,7 +216,7 @@ func deployedNodes(t *testing.T) map[string]node {
 	t.Helper()
 	nodes := composed(t)
 	nodes["linkforge.service"] = unit(t)
-	nodes["production.golden.yaml"] = chartPods(t)["production"].node
+	nodes["production.golden.yaml"] = chartReleases(t)["production"].node
 	if len(nodes) != 5 {
 		t.Fatalf("%d nodes", len(nodes))
 	}
