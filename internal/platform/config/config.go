@@ -22,8 +22,8 @@ import (
 //   - words: the words for true and false other than on and off
 //   - syntax: the syntax of a text, or of the items of a list: a key of syntaxes
 type Config struct {
-	// Address to listen on, host:port.
-	Listen string `env:"LINKFORGE_LISTEN" default:":8080" syntax:"address"`
+	// Address to listen on, host:port. Empty: :8080, or :443 with LINKFORGE_TLS=auto.
+	Listen string `env:"LINKFORGE_LISTEN" syntax:"address"`
 	// Address of metrics and profiles, host:port; must not be reachable from outside. Empty: off.
 	AdminListen string `env:"LINKFORGE_ADMIN_LISTEN" syntax:"address"`
 	// Comma-separated addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto
@@ -31,7 +31,13 @@ type Config struct {
 	TrustedProxies []netip.Prefix `env:"LINKFORGE_TRUSTED_PROXIES"`
 	// Require a PROXY header on each connection, from trusted proxies only: on or off.
 	ProxyProtocol bool `env:"LINKFORGE_PROXY_PROTOCOL" default:"off"`
-	// PEM file of the certificate and its chain; reloaded when it changes. Empty: no TLS.
+	// Obtain and renew TLS certificates by ACME, for the hosts of this instance and for verified
+	// domains: auto or off.
+	TLSAuto bool `env:"LINKFORGE_TLS" default:"off" words:"auto,off"`
+	// ACME is the authority of LINKFORGE_TLS=auto.
+	ACME ACME
+	// PEM file of the certificate and its chain; reloaded when it changes. Empty: no TLS, unless
+	// LINKFORGE_TLS=auto.
 	TLSCertificate string `env:"LINKFORGE_TLS_CERTIFICATE"`
 	// PEM file of the key of the certificate.
 	TLSKey string `env:"LINKFORGE_TLS_KEY"`
@@ -259,11 +265,33 @@ type SSO struct {
 	Memberships []GroupRole `env:"LINKFORGE_SSO_MEMBERSHIPS"`
 }
 
+// ACME are the settings of LINKFORGE_TLS=auto.
+type ACME struct {
+	// E-mail address of the account at the authority, whose terms you accept with it; required with
+	// LINKFORGE_TLS=auto.
+	Email string `env:"LINKFORGE_ACME_EMAIL" syntax:"email"`
+	// URL of the directory of the authority.
+	Directory string `env:"LINKFORGE_ACME_DIRECTORY" default:"https://acme-v02.api.letsencrypt.org/directory" syntax:"directory"`
+	// ID of the key of an external account, if the authority requires one. Empty: none.
+	KeyID string `env:"LINKFORGE_ACME_EAB_KEY_ID" syntax:"text"`
+	// HMAC key of the external account, in base64url.
+	Key string `env:"LINKFORGE_ACME_EAB_HMAC" hidden:"" syntax:"base64url"`
+	// PEM file of the certificates that verify the server of a private authority. Empty: those of
+	// the system.
+	Roots string `env:"LINKFORGE_ACME_CA"`
+	// Address of HTTP, host:port: the authority checks hosts there, and all else is redirected to
+	// HTTPS.
+	HTTPListen string `env:"LINKFORGE_HTTP_LISTEN" default:":80" syntax:"address"`
+}
+
 // GroupRole is the role that a group of the provider has in a workspace.
 type GroupRole struct{ Group, Slug, Role string }
 
 // Embedded reports whether the instance stores its data in DataDir.
 func (c Config) Embedded() bool { return c.DatabaseURL == "" }
+
+// HasTLS reports whether the server terminates TLS.
+func (c Config) HasTLS() bool { return c.TLSAuto || c.TLSCertificate != "" }
 
 // IsOwnHost reports whether a host belongs to the instance and not to a workspace. Addresses always
 // do: they are no workspace's domain, and probes use them.

@@ -87,7 +87,7 @@ func TestLoad_Defaults(t *testing.T) {
 		ListTimeout:       3 * time.Second, MaxAPIKeys: 100, TaskSlots: 2, ImportBytes: 64 << 20, ExportBytes: 1 << 30,
 		MaxWorkspaces: 50, SlugChanges: 10,
 		RequestRate: 60_000, CostRate: 6_000_000, LinkRate: 60, UnknownCodes: 300, Bounds: usualBounds,
-		Hosts:       []string{"localhost"},
+		Hosts: []string{"localhost"}, ACME: usualACME,
 		Development: true, Console: true, Playground: true, Introspection: true, LogText: true,
 		LogLevel: slog.LevelInfo,
 	}
@@ -128,7 +128,7 @@ func TestLoad_ReportsEveryProblem(t *testing.T) {
 	var want []string
 	names := []string{
 		"LINKFORGE_DATA_DIR", "LINKFORGE_GEOIP", "LINKFORGE_DOCUMENTS", "LINKFORGE_TLS_CERTIFICATE",
-		"LINKFORGE_TLS_KEY",
+		"LINKFORGE_TLS_KEY", "LINKFORGE_ACME_EAB_KEY_ID", "LINKFORGE_ACME_CA",
 		"LINKFORGE_SSO_CLIENT_ID", "LINKFORGE_SSO_CLIENT_SECRET", "LINKFORGE_SSO_NAME", "LINKFORGE_SSO_GROUPS_CLAIM",
 	}
 	for _, variable := range variables() {
@@ -266,7 +266,7 @@ func TestLoad_SetsValues(t *testing.T) {
 		Hosts:   []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"},
 		Origins: []string{"https://xn--bcher-kva.example", "http://localhost:5173", "*"},
 		SMTPURL: "smtp://h", MailFrom: "x@y.z",
-		RootURL: "https://sho.rt.example/", NotFoundURL: "https://x.example/{code}",
+		RootURL: "https://sho.rt.example/", NotFoundURL: "https://x.example/{code}", ACME: usualACME,
 		Development: true, Console: true, Playground: true, Introspection: true, LogText: true,
 		LogLevel: slog.LevelDebug,
 	}

@@ -33,6 +33,9 @@ var syntaxes = map[string]func(string) (string, error){
 
 	"clickhouse": parseURL("http", "https"),
 
+	"directory": parseDirectory,
+	"base64url": parseBase64URL,
+
 	"sync":   parseWord("os", "interval", "always"),
 	"outage": parseWord("closed", QuotaOpen),
 

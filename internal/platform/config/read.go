@@ -135,8 +135,12 @@ func (r *reader) report(env, format string, args ...any) {
 
 // derive fills settings whose value, or part of it, follows from others.
 func (r *reader) derive() {
+	if r.Listen == "" && r.TLSAuto {
+		r.Listen = ":443"
+	}
+	r.Listen = cmp.Or(r.Listen, ":8080")
 	if r.PublicURL == "" {
-		r.PublicURL = localURL(r.Listen, r.TLSCertificate != "")
+		r.PublicURL = localURL(r.Listen, r.HasTLS())
 	}
 	if r.texts["LINKFORGE_DATABASE_STATEMENT_TIMEOUT"] == "" {
 		r.StatementTimeout = max(30*time.Second, r.Bounds.Deadline)
@@ -173,9 +177,7 @@ func (r *reader) checkCombinations() {
 		!r.Embedded() {
 		r.report("LINKFORGE_ENCRYPTION_KEY_PREVIOUS", "goes with LINKFORGE_ENCRYPTION_KEY, the key that encrypts")
 	}
-	if (r.TLSCertificate == "") != (r.TLSKey == "") {
-		r.report("LINKFORGE_TLS_KEY", "goes with LINKFORGE_TLS_CERTIFICATE: set both or none")
-	}
+	r.checkTLS()
 	if r.isProduction() && len(r.OutboundAllow) > 0 {
 		r.report("LINKFORGE_OUTBOUND_ALLOW",
 			"is for development and tests: remove it, because links could make this server "+

@@ -20,7 +20,7 @@ func TestFlags_RefuseMisspeltVariables(t *testing.T) {
 		"LINKFORGE_ORIGIN":           "LINKFORGE_ORIGINS",
 		"LINKFORGE_PUBLICURL":        "LINKFORGE_PUBLIC_URL",
 		"LINKFORGE_SMTP_HOST":        "LINKFORGE_SMTP_URL",
-		"LINKFORGE_":                 "LINKFORGE_ENV",
+		"LINKFORGE_":                 "LINKFORGE_TLS",
 		"linkforge_code_secret":      "LINKFORGE_CODE_SECRET",
 		"LINKFROGE_DATABASE_URL":     "LINKFORGE_DATABASE_URL",
 		"LINK_FORGE_DATABASE_URL":    "LINKFORGE_DATABASE_URL",
