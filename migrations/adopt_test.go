@@ -42,7 +42,7 @@ const withOldLeases = `INSERT INTO leases (name, lease_holder, lease_until, due_
 var reverted = map[db.Kind]string{
 	db.SQLite: `ALTER TABLE link_origins DROP COLUMN operation_id; ALTER TABLE link_origins DROP COLUMN previous_hash;
 		ALTER TABLE link_origins DROP COLUMN root_proof;
-		ALTER TABLE unmatched RENAME TO orphans; DROP TABLE disabled_links;
+		ALTER TABLE unmatched RENAME TO orphans; DROP TABLE disabled_links; DROP TABLE acme_files;
 		DROP TRIGGER session_methods_changed; DROP INDEX sessions_changed;
 		ALTER TABLE sessions DROP COLUMN methods_changed_at;
 		DROP INDEX tasks_stored; ALTER TABLE tasks DROP COLUMN outside; ALTER TABLE tasks DROP COLUMN file_bytes;
@@ -70,7 +70,7 @@ var reverted = map[db.Kind]string{
 		CREATE TABLE link_text_backfill (after_id TEXT COLLATE "C" NOT NULL PRIMARY KEY);
 		GRANT SELECT ON link_text_backfill TO linkforge_system;
 		INSERT INTO link_text_backfill VALUES ('lnk_1'); DELETE FROM link_text_queue;
-		DROP TABLE disabled_links;
+		DROP TABLE disabled_links; DROP TABLE acme_files;
 		DROP TRIGGER session_methods_changed ON sessions; DROP FUNCTION session_methods_changed;
 		ALTER TABLE sessions DROP COLUMN methods_changed_at;
 		ALTER TABLE link_origins DROP COLUMN root_proof; ` + withLastStep,

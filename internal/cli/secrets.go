@@ -20,7 +20,7 @@ type secretsCommand struct {
 type secretsRewrap struct {
 	listing
 	asking
-	Lost string `placeholder:"KEY" help:"Replace the secrets of this key, which is lost, by random ones: their webhooks, imports and authenticator apps fail."`
+	Lost string `placeholder:"KEY" help:"Replace the secrets of this key, which is lost, by random ones: their webhooks, imports and authenticator apps fail. TLS certificates are obtained again."`
 }
 
 // Run encrypts secrets again. It ends in exit status 1 when secrets of other keys remain.

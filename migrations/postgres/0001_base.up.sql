@@ -21,6 +21,13 @@ CREATE TABLE leases (
     error TEXT  -- null if the job succeeded
 );
 
+-- The account, keys, certificates and challenges of LINKFORGE_TLS=auto, by the path that CertMagic has for each.
+CREATE TABLE acme_files (
+    name TEXT COLLATE "C" PRIMARY KEY,
+    value BYTEA NOT NULL,  -- sealed
+    modified_at TIMESTAMPTZ NOT NULL
+);
+
 -- Entries that every node removes from its caches: a link ('workspace/code'), its key ('workspace/^key'), a workspace,
 -- a slug ('~slug'), a host ('@host'), a revoked session, or a session and its methods ('session methods'). Triggers
 -- write them in the transaction of the change; old rows are deleted. Ids are not committed in their order, so
@@ -865,9 +872,9 @@ GRANT SELECT (link_id, clicked_at) ON clicks TO linkforge_resolver;
 GRANT SELECT (subject_id, starts_at, clicks) ON click_days TO linkforge_resolver;
 GRANT SELECT (id, workspace_id) ON webhook_deliveries TO linkforge_resolver;
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON leases, host_owners, link_versions, link_metadata, grants, scheduled_changes,
-    blocked_hosts, reports, link_texts, link_text_queue, clicks, click_days, click_totals, click_logs, click_moves,
-    click_batches, visitors, visitor_keys, unmatched TO linkforge_system;
+GRANT SELECT, INSERT, UPDATE, DELETE ON leases, acme_files, host_owners, link_versions, link_metadata, grants,
+    scheduled_changes, blocked_hosts, reports, link_texts, link_text_queue, clicks, click_days, click_totals,
+    click_logs, click_moves, click_batches, visitors, visitor_keys, unmatched TO linkforge_system;
 GRANT SELECT, INSERT, UPDATE ON counters TO linkforge_system;
 GRANT SELECT, DELETE ON changes TO linkforge_system;
 GRANT SELECT, INSERT, DELETE ON webhook_stops, disabled_links TO linkforge_system;

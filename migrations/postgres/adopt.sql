@@ -165,3 +165,9 @@ RESET ROLE;
 GRANT SELECT (workspace_id, host) ON domains TO linkforge_creator;
 CREATE POLICY of_workspaces ON domains TO linkforge_creator USING (array_position((SELECT
     string_to_array(current_setting('linkforge.workspace', true), ',')), workspace_id) IS NOT NULL);
+
+-- TLS certificates.
+CREATE TABLE acme_files (
+    name TEXT COLLATE "C" PRIMARY KEY, value BYTEA NOT NULL, modified_at TIMESTAMPTZ NOT NULL
+);
+GRANT SELECT, INSERT, UPDATE, DELETE ON acme_files TO linkforge_system;

@@ -9,6 +9,7 @@ CREATE TABLE leases (
     name TEXT PRIMARY KEY, lease_holder TEXT, lease_until TEXT, due_at TEXT NOT NULL, node TEXT,
     began_at TEXT, ended_at TEXT, error TEXT
 ) STRICT;
+CREATE TABLE acme_files (name TEXT PRIMARY KEY, value BLOB NOT NULL, modified_at TEXT NOT NULL) STRICT;
 CREATE TABLE changes (
     id INTEGER NOT NULL PRIMARY KEY,  -- the last row stays, so that no number is reused
     subject TEXT NOT NULL, changed_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP

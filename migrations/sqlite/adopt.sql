@@ -98,3 +98,6 @@ UPDATE link_versions
     SET snapshot = replace(replace(snapshot, '"id":"rul_', '"ruleId":"rul_'), '"id":"tgt_', '"targetId":"tgt_');
 UPDATE scheduled_changes
     SET patch = replace(replace(patch, '"id":"rul_', '"ruleId":"rul_'), '"id":"tgt_', '"targetId":"tgt_');
+
+-- TLS certificates.
+CREATE TABLE acme_files (name TEXT PRIMARY KEY, value BLOB NOT NULL, modified_at TEXT NOT NULL) STRICT;

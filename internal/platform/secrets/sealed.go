@@ -26,14 +26,20 @@ const (
 	WebhookOldSecret
 	TaskSecret
 	TOTPSecret
+	ACMEFile
 )
 
-// columns are the tables and columns of the places, and the columns that identify the rows.
-var columns = [...]struct{ table, column, id string }{
-	WebhookSecret:    {"webhooks", "secret", "id"},
-	WebhookOldSecret: {"webhooks", "old_secret", "id"},
-	TaskSecret:       {"tasks", "secret", "id"},
-	TOTPSecret:       {"totp", "secret", "account_id"},
+// columns are the tables and columns of the places, and the columns that identify the rows. The rows of some can be
+// obtained again.
+var columns = [...]struct {
+	table, column, id string
+	isObtainable      bool
+}{
+	WebhookSecret:    {"webhooks", "secret", "id", false},
+	WebhookOldSecret: {"webhooks", "old_secret", "id", false},
+	TaskSecret:       {"tasks", "secret", "id", false},
+	TOTPSecret:       {"totp", "secret", "account_id", false},
+	ACMEFile:         {"acme_files", "value", "name", true},
 }
 
 // A sealed secret is mark, the identifier of its key, a nonce, and the text.

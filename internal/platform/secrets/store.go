@@ -105,8 +105,8 @@ const rewrapBatch = 500
 
 // Rewrap seals all secrets again that another key than the first one has sealed, while servers run:
 // a secret that changes meanwhile stays as it is. Secrets that no key opens stay, too, except those
-// of the lost key, the identifier of a Use: random ones replace them. It returns Forbidden if the
-// box is empty.
+// of the lost key, the identifier of a Use: random ones replace them, and rows that can be obtained
+// again are deleted. It returns Forbidden if the box is empty.
 func (s Store) Rewrap(ctx context.Context, lost string) error {
 	if s.Box.IsEmpty() {
 		return errEmpty
@@ -131,6 +131,14 @@ func (s Store) Rewrap(ctx context.Context, lost string) error {
 				last = row.ID
 				secret, err := s.Box.Open(Place(i), row.ID, row.Value)
 				if err != nil && (lost == "" || lost != identifierOf(row.Value)) {
+					continue
+				}
+				if err != nil && c.isObtainable {
+					_, err := s.DB.NewRaw("DELETE FROM ? WHERE ? = ? AND ? = ?", bun.Ident(c.table), bun.Ident(c.id),
+						row.ID, bun.Ident(c.column), row.Value).Exec(ctx)
+					if err != nil {
+						return 0, err
+					}
 					continue
 				}
 				if err != nil {

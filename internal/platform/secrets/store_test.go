@@ -193,3 +193,34 @@ func TestStore_ChecksKeys(t *testing.T) {
 		must.NoError(t, check(secrets.Box{}))
 	})
 }
+
+// TestStore_DeletesObtainableSecrets of a lost key, instead of replacing them by random ones, and
+// seals the others again.
+func TestStore_DeletesObtainableSecrets(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for name, key := range map[string][]byte{"old": oldKey, "lost": lostKey, "new": newKey} {
+			exec(t, d, "INSERT INTO acme_files (name, value, modified_at) VALUES (?, ?, ?)", name,
+				must.Value(secrets.Box{Key: key}.Seal(secrets.ACMEFile, name, secret))(t), dbtest.Noon)
+		}
+		s := secrets.Store{DB: d, Box: secrets.Box{Key: newKey, Previous: [][]byte{oldKey}}}
+		must.NoError(t, s.Rewrap(t.Context(), keyID(lostKey)))
+		var rows []struct {
+			Name  string
+			Value []byte
+		}
+		must.NoError(t, d.NewSelect().Table("acme_files").Column("name", "value").Order("name").
+			Scan(db.AsSystem(t.Context()), &rows))
+		var names []string
+		for _, row := range rows {
+			names = append(names, row.Name)
+			got, err := secrets.Box{Key: newKey}.Open(secrets.ACMEFile, row.Name, row.Value)
+			if err != nil || !bytes.Equal(got, secret) {
+				t.Errorf("%s: %q, %v", row.Name, got, err)
+			}
+		}
+		if diff := cmp.Diff([]string{"new", "old"}, names); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
+	})
+}
