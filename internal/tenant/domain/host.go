@@ -46,17 +46,29 @@ func Find(ctx context.Context, conn bun.IDB, workspaceID string, ids []string) (
 }
 
 // IsVerified reports whether a workspace has verified the host. A TLS proxy in front of the server
-// calls it before it requests a certificate. A text that is no host is not verified.
+// calls it before it requests a certificate, and so does the server itself. A text that is no host
+// is not verified.
 func (s *Store) IsVerified(ctx context.Context, host string) (bool, error) {
 	host, err := CanonicalHost(host)
 	if err != nil {
 		return false, nil
 	}
-	verified, err := s.DB.NewSelect().Model((*Domain)(nil)).Join("JOIN workspaces AS w ON w.id = domain.workspace_id").
-		Where("domain.host = ?", host).Where("domain.verified_at IS NOT NULL").Where("w.deleted_at IS NULL").
-		Exists(db.AsResolver(ctx))
+	verified, err := s.Verified(ctx, []string{host})
+	return verified[host], err
+}
+
+// Verified returns which of the canonical hosts a workspace has verified.
+func (s *Store) Verified(ctx context.Context, hosts []string) (map[string]bool, error) {
+	var found []string
+	err := s.DB.NewSelect().Model((*Domain)(nil)).Column("domain.host").
+		Join("JOIN workspaces AS w ON w.id = domain.workspace_id").Where("domain.host IN (?)", bun.In(hosts)).
+		Where("domain.verified_at IS NOT NULL").Where("w.deleted_at IS NULL").Scan(db.AsResolver(ctx), &found)
 	if err != nil {
-		return false, fmt.Errorf("looking up a host: %w", err)
+		return nil, fmt.Errorf("looking up hosts: %w", err)
+	}
+	verified := map[string]bool{}
+	for _, host := range found {
+		verified[host] = true
 	}
 	return verified, nil
 }
