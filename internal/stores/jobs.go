@@ -63,10 +63,26 @@ func (s *Stores) Jobs() []jobs.Job {
 	if later, ok := s.Clicks.(*clickhouse.Store); ok {
 		all = append(all, jobs.Job{Name: "click moves", Every: moveInterval, Run: later.MoveClicks})
 	}
+	if s.config.TLSAuto {
+		all = append(all, jobs.Job{Name: "certificates", Every: jobInterval, Run: s.cleanUpCertificates})
+	}
 	if s.config.DestinationChecks {
 		all = append(all, jobs.Job{Name: "destination checks", Every: jobInterval, Run: s.Checker.Run})
 	}
 	return all
+}
+
+// cleanUpCertificates deletes those of hosts that are neither of the instance nor verified domains.
+func (s *Stores) cleanUpCertificates(ctx context.Context) error {
+	return s.Certificates.CleanUp(ctx, func(ctx context.Context, hosts []string) (map[string]bool, error) {
+		may, err := s.Domains.Verified(ctx, hosts)
+		for _, host := range s.config.CertifiedHosts() {
+			if err == nil {
+				may[host] = true
+			}
+		}
+		return may, err
+	})
 }
 
 // EndLeases ends what nodes that have died have leased: tasks, jobs, and the logs and deliveries of

@@ -38,6 +38,7 @@ import (
 	"github.com/linkforge/linkforge/internal/move/importer"
 	"github.com/linkforge/linkforge/internal/move/parity"
 	"github.com/linkforge/linkforge/internal/move/task"
+	"github.com/linkforge/linkforge/internal/platform/acme"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/feed"
@@ -125,6 +126,8 @@ type Stores struct {
 	VisitorKeys  *ingest.DailyKeys
 	Limits       ratelimit.Limiter
 	OwnHosts     *destination.OwnHosts
+	// Certificates are the files of LINKFORGE_TLS=auto.
+	Certificates *acme.Files
 	// Grants counts what links and targets with maxClicks have granted.
 	Grants *hitquota.Grants
 	// Recorder and Quotas are nil without a click log.
@@ -154,7 +157,9 @@ func Open(o Options) (*Stores, error) {
 		Blocklist:   &moderation.Blocklist{DB: o.DB, Now: o.Now},
 		VisitorKeys: &ingest.DailyKeys{DB: o.DB, Log: o.Log, Now: o.Now},
 		Limits:      ratelimit.Limiter{Off: true},
-		config:      o.Config,
+
+		Certificates: &acme.Files{DB: o.DB, Box: Box(o.Config), Now: o.Now},
+		config:       o.Config,
 	}
 	if o.Redis != nil && o.Config.RateLimits {
 		s.Limits = ratelimit.New(o.Redis, o.Log, o.Now)
