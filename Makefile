@@ -18,7 +18,7 @@ RACE = $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memor
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore console console-check playground test-playground test-pages test-web test-federation test-chart audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore console console-check playground test-playground test-pages test-web test-federation test-chart test-acme audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,11 +59,22 @@ test-sso: ## single sign-on with a real provider, oidc-provider, which npm insta
 	cd scripts/oidc-provider && npm ci --prefer-offline --loglevel=error
 	LINKFORGE_TEST_OIDC_PROVIDER=on go test -count=1 -run RealProvider ./internal/tenant/sso
 
+<<<<<<< HEAD
 test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, the console, the Helm chart, generated code and the module of the benchmarks (more than an hour)
 	$(MAKE) lint
 	$(MAKE) test-exhaustive
 	$(MAKE) test-faults
 	$(MAKE) test-postgres18 test-clickhouse test-sso test-web test-federation test-chart generate-check test-bench test-race
+=======
+test-acme: ## TLS certificates from Pebble, the test server of Let's Encrypt, which go install builds (six minutes)
+	scripts/test-acme
+
+test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, TLS certificates, the console, generated code and the module of the benchmarks (more than an hour)
+	$(MAKE) lint
+	$(MAKE) test-exhaustive
+	$(MAKE) test-faults
+	$(MAKE) test-postgres18 test-clickhouse test-sso test-acme test-web test-federation generate-check test-bench test-race
+>>>>>>> ee29087f (server: serve certificates of an authority, and redirect HTTP)
 
 test-bench: ## vet and test the module of the benchmarks
 	cd bench && go vet ./... && go test -short ./...

@@ -54,10 +54,16 @@ func (a *app) runAdmin(ctx context.Context) error {
 		IdleTimeout:    2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}
+	a.log.InfoContext(ctx, "metrics and profiles are shown", "address", listener.Addr().String())
+	return serveUntil(ctx, server, listener, "serving metrics")
+}
+
+// serveUntil serves until the context ends, and then finishes the requests in flight, within adminDrain.
+func serveUntil(ctx context.Context, server *http.Server, listener net.Listener, what string) error {
 	parts, ended := errgroup.WithContext(ctx)
 	parts.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serving metrics: %w", err)
+			return fmt.Errorf("%s: %w", what, err)
 		}
 		return nil
 	})
@@ -70,6 +76,5 @@ func (a *app) runAdmin(ctx context.Context) error {
 		}
 		return nil
 	})
-	a.log.InfoContext(ctx, "metrics and profiles are shown", "address", listener.Addr().String())
 	return parts.Wait()
 }

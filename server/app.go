@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/event/dispatch"
 	"github.com/linkforge/linkforge/internal/link/codecounter"
 	"github.com/linkforge/linkforge/internal/move/task"
+	"github.com/linkforge/linkforge/internal/platform/acme"
 	"github.com/linkforge/linkforge/internal/platform/admission"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/consistency"
@@ -67,11 +68,12 @@ type app struct {
 	log    *slog.Logger
 	now    func() time.Time
 	traces *traceExport // nil when there are none
-	// certificate is nil if the server does not terminate TLS.
-	certificate *certificate
-	db          *db.DB
-	kv          *redisx.Client
-	mailer      *mail.Mailer
+	// certificates is nil if the server does not terminate TLS. authority is nil unless LINKFORGE_TLS=auto.
+	certificates certificateSource
+	authority    *acme.Manager
+	db           *db.DB
+	kv           *redisx.Client
+	mailer       *mail.Mailer
 	// countries is nil unless it is configured.
 	countries *visitor.Countries
 	jobs      *jobs.Runner
@@ -113,7 +115,7 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	}
 	a.opened = append(a.opened, a.closeTraces)
 	if c.TLSCertificate != "" {
-		if a.certificate, err = openCertificate(c.TLSCertificate, c.TLSKey, log); err != nil {
+		if a.certificates, err = openCertificate(c.TLSCertificate, c.TLSKey, log); err != nil {
 			return nil, err
 		}
 	}
@@ -144,6 +146,11 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	}
 	if err := a.openGroups(ctx); err != nil {
 		return nil, err
+	}
+	if c.TLSAuto {
+		if err := a.openAuthority(); err != nil {
+			return nil, err
+		}
 	}
 	if c.Embedded() {
 		if err := a.EndLeases(ctx); err != nil {
@@ -386,9 +393,15 @@ func (a *app) closeTraces() error {
 
 // httpServer returns the server of everything that the fast path does not answer.
 func (a *app) httpServer() *http.Server {
+	server := a.newServer(a.leaving(web.Before(a.forwarding.Forward)(a.routes())))
+	server.ConnContext = fastpath.ConnContext
+	return server
+}
+
+// newServer returns a server with the limits of all public addresses.
+func (a *app) newServer(h http.Handler) *http.Server {
 	server := &http.Server{
-		Handler:           a.leaving(web.Before(a.forwarding.Forward)(a.routes())),
-		ConnContext:       fastpath.ConnContext,
+		Handler:           h,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       uploadDeadline,

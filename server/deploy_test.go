@@ -84,7 +84,8 @@ func TestDeploy_SetsEverySetting(t *testing.T) {
 				}
 			case isSet, !isCompose && variables()[name]:
 			case name == "LINKFORGE_DATABASE_STATEMENT_TIMEOUT" && !isCompose: // follows from another setting
-			case strings.HasPrefix(name, "LINKFORGE_TLS_") && !isCompose: // the proxy terminates TLS
+			case (strings.HasPrefix(name, "LINKFORGE_TLS_") || strings.HasPrefix(name, "LINKFORGE_ACME_")) &&
+				!isCompose: // the proxy terminates TLS
 			case slices.Contains([]string{"LINKFORGE_LISTEN", "LINKFORGE_DATA_DIR", "LINKFORGE_NEW_DATABASE"}, name) &&
 				isCompose: // properties of the container
 			default:

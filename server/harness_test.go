@@ -47,6 +47,8 @@ const (
 	asProgram      = "LINKFORGE_TEST_AS_PROGRAM"
 	productionCost = "LINKFORGE_TEST_PRODUCTION_COST"
 	clockAhead     = "LINKFORGE_TEST_CLOCK_AHEAD"
+	// certificatePaceVariable has the certificatePace of the program.
+	certificatePaceVariable = "LINKFORGE_TEST_CERTIFICATE_PACE"
 
 	encryptionKey = "dGhlIGVuY3J5cHRpb24ga2V5IG9mIHRoZXNlIHRlc3Q="
 )
@@ -75,6 +77,13 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		clock = func() time.Time { return time.Now().Add(ahead) }
+	}
+	if text := os.Getenv(certificatePaceVariable); text != "" {
+		pace, err := time.ParseDuration(text)
+		if err != nil {
+			panic(err)
+		}
+		certificatePace = pace
 	}
 	switch os.Getenv(asProgram) {
 	case "child":

@@ -22,12 +22,12 @@ import (
 // proxyHeaderDeadline is how long a proxy may take to say whom it speaks for.
 const proxyHeaderDeadline = 5 * time.Second
 
-// listen listens as the configuration says: behind proxies that speak the PROXY protocol, if there
+// listen listens at the address of a setting: behind proxies that speak the PROXY protocol, if there
 // are any.
-func listen(c config.Config) (net.Listener, error) {
-	listener, err := net.Listen("tcp", c.Listen)
+func listen(c config.Config, setting, address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, errListen("LINKFORGE_LISTEN", c.Listen, err)
+		return nil, errListen(setting, address, err)
 	}
 	if !c.ProxyProtocol {
 		return listener, nil
@@ -61,9 +61,19 @@ func policyFor(proxies web.Proxies, from net.Addr) proxyproto.Policy {
 	return proxyproto.REJECT
 }
 
-// certificate is the server's certificate from two files, which are read again when they change, so
+// certificateSource is where the TLS listener has its certificates from: files, or an authority.
+type certificateSource interface {
+	// TLSConfig returns the configuration of the listener.
+	TLSConfig() *tls.Config
+	// Run keeps the certificates current until the context ends.
+	Run(ctx context.Context) error
+	// End returns the end of the certificate that ends first; the zero time without one.
+	End() time.Time
+}
+
+// certificateFile is the server's certificate from two files, which are read again when they change, so
 // that a renewal needs no restart.
-type certificate struct {
+type certificateFile struct {
 	certificateFile, keyFile string
 
 	files   *poll.Files
@@ -74,10 +84,10 @@ type certificate struct {
 // certificateInterval is how often the files are looked at.
 const certificateInterval = 10 * time.Second
 
-func openCertificate(certificateFile, keyFile string, log *slog.Logger) (*certificate, error) {
-	c := &certificate{
-		certificateFile: certificateFile, keyFile: keyFile, log: log,
-		files: poll.NewFiles(true, certificateFile, keyFile), // files that are missing are being replaced
+func openCertificate(certificate, key string, log *slog.Logger) (*certificateFile, error) {
+	c := &certificateFile{
+		certificateFile: certificate, keyFile: key, log: log,
+		files: poll.NewFiles(true, certificate, key), // files that are missing are being replaced
 	}
 	if err := c.load(); err != nil {
 		return nil, fmt.Errorf("LINKFORGE_TLS_CERTIFICATE and LINKFORGE_TLS_KEY: %w", err)
@@ -85,7 +95,7 @@ func openCertificate(certificateFile, keyFile string, log *slog.Logger) (*certif
 	return c, nil
 }
 
-func (c *certificate) load() error {
+func (c *certificateFile) load() error {
 	pair, err := tls.LoadX509KeyPair(c.certificateFile, c.keyFile)
 	if err != nil {
 		return err
@@ -94,30 +104,26 @@ func (c *certificate) load() error {
 	return nil
 }
 
-// watch reads the files again when they have changed. What cannot be used is logged, and the
-// certificate before stays. Without a certificate it returns at once.
-func (c *certificate) watch(ctx context.Context) error {
-	if c == nil {
-		return nil
-	}
+// Run reads the files again when they have changed. What cannot be used is logged, and the certificate
+// before stays.
+func (c *certificateFile) Run(ctx context.Context) error {
 	c.files.Watch(ctx, certificateInterval, func(ctx context.Context) {
 		if err := c.load(); err != nil {
 			c.log.ErrorContext(ctx, "the TLS certificate is not replaced", "error", err)
 			return
 		}
-		c.log.InfoContext(ctx, "the TLS certificate was replaced", "until", c.current.Load().Leaf.NotAfter.UTC())
+		c.log.InfoContext(ctx, "the TLS certificate was replaced", "until", c.End().UTC())
 	})
 	return nil
 }
 
-func (c *certificate) config() *tls.Config {
+// End implements certificateSource.
+func (c *certificateFile) End() time.Time { return c.current.Load().Leaf.NotAfter }
+
+// TLSConfig implements certificateSource.
+func (c *certificateFile) TLSConfig() *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if now := c.current.Load(); now != nil {
-				return now, nil
-			}
-			return nil, errors.New("there is no certificate")
-		},
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
 	}
 }

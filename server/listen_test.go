@@ -85,7 +85,7 @@ func TestListen_ReloadsCertificate(t *testing.T) {
 	certify(t, certificateFile, keyFile, 1)
 	c := must.Value(openCertificate(certificateFile, keyFile, slog.New(slog.DiscardHandler)))(t)
 	serial := func() int64 {
-		now := must.Value(c.config().GetCertificate(nil))(t)
+		now := must.Value(c.TLSConfig().GetCertificate(nil))(t)
 		return now.Leaf.SerialNumber.Int64()
 	}
 	if c.files.Changed() || serial() != 1 {

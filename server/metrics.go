@@ -27,7 +27,7 @@ func (a *app) nodeNumbers(ctx context.Context) []number {
 		gauge("linkforge_ready", "1 while the node is ready (/readyz), 0 once it shuts down.",
 			one(!a.stopping.Load())),
 		gauge("linkforge_certificate_expiry_timestamp_seconds",
-			"Expiry of the TLS certificate. 0 without TLS.", a.certificateEnd()),
+			"Expiry of the TLS certificate, or of the first of several. 0 without one.", a.certificateEnd()),
 		gauge("linkforge_database_up", "1 if the database answers this node, else 0.", a.databaseUp(ctx)),
 		gauge("linkforge_replica_lag_seconds",
 			"Replication lag of the read replica as measured by this node. 0 without a replica.",
@@ -173,12 +173,12 @@ func seconds(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1000
 }
 
-// certificateEnd is when the server's own certificate ends.
+// certificateEnd is when the first certificate of the server ends.
 func (a *app) certificateEnd() float64 {
-	if a.certificate == nil {
+	if a.certificates == nil {
 		return 0
 	}
-	return seconds(a.certificate.current.Load().Leaf.NotAfter)
+	return seconds(a.certificates.End())
 }
 
 // databaseUp asks the database. No answer in time is none.

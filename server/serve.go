@@ -54,7 +54,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer
 			log.InfoContext(ctx, "stopped")
 		}
 	}()
-	listener, err := listen(c)
+	listener, err := listen(c, "LINKFORGE_LISTEN", c.Listen)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,8 @@ func (a *app) lasting() [][]part {
 func (a *app) background() []part {
 	return []part{
 		a.runAdmin, a.jobs.Run, a.tasks.Run, a.memory.follow, a.Feed.Run, a.VisitorKeys.Run,
-		a.ClickStream.Run, a.dispatcher.Run, a.EventStream.Run, a.endpoint.Run, a.countries.Watch, a.certificate.watch,
+		a.ClickStream.Run, a.dispatcher.Run, a.EventStream.Run, a.endpoint.Run, a.countries.Watch, a.runCertificates,
+		a.runHTTP,
 		func(ctx context.Context) error { return a.db.Replica.Follow(ctx, a.db, a.log, a.now) },
 		func(ctx context.Context) error { return a.LinkList.RunIndex(ctx, a.log) },
 	}
@@ -116,8 +117,8 @@ func (a *app) answer(ctx context.Context, listener net.Listener) error {
 	server := a.httpServer()
 	plain := fastpath.Listen(listener, a.fastPath(), a.log)
 	serve := func() error { return server.Serve(plain) }
-	if a.certificate != nil {
-		server.TLSConfig = a.certificate.config()
+	if a.certificates != nil {
+		server.TLSConfig = a.certificates.TLSConfig()
 		serve = func() error { return server.ServeTLS(plain, "", "") }
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -215,8 +216,11 @@ func announce(ctx context.Context, out io.Writer, log *slog.Logger, c config.Con
 		places = append(places, [2]string{"playground", c.PublicURL + "/playground"})
 	}
 	places = append(places, [2]string{"endpoint", c.PublicURL + "/graphql"},
-		[2]string{"short URLs", c.PublicURL + "/{code}"}, [2]string{"listening", c.Listen},
-		[2]string{"data", absolute(c.DataDir)})
+		[2]string{"short URLs", c.PublicURL + "/{code}"}, [2]string{"listening", c.Listen})
+	if c.TLSAuto {
+		places = append(places, [2]string{"HTTP", c.ACME.HTTPListen})
+	}
+	places = append(places, [2]string{"data", absolute(c.DataDir)})
 	if c.Embedded() {
 		places = append(places, [2]string{"database", "SQLite, " + absolute(stores.DatabaseFile(c))})
 	} else {

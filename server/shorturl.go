@@ -106,7 +106,7 @@ func (a *app) shortURLs() fastpath.Answer {
 func (a *app) fastPath() fastpath.Answer {
 	answer := a.shortURLs()
 	return func(w http.ResponseWriter, r *http.Request) bool {
-		if a.certificate != nil {
+		if a.certificates != nil {
 			return false
 		}
 		a.forwarding.Forward(w, r)

@@ -30,7 +30,7 @@ func (healthcheckCommand) Run(ctx context.Context, f *config.Flags, std IO) erro
 	}
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return fmt.Errorf("LINKFORGE_LISTEN: %w", err)
+		return fmt.Errorf("the address of the server: %w", err)
 	}
 	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
 		host = "127.0.0.1" // a bare container cannot look up localhost
@@ -71,7 +71,9 @@ func healthAddress(f *config.Flags) (listen, scheme string, err error) {
 				"readiness too")
 	case c.ProxyProtocol:
 		return c.AdminListen, "http", nil
-	case c.TLSCertificate != "":
+	case c.TLSAuto: // there may be no certificate yet
+		return c.ACME.HTTPListen, "http", nil
+	case c.HasTLS():
 		return c.Listen, "https", nil
 	}
 	return c.Listen, "http", nil
