@@ -6,13 +6,17 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/mholt/acmez/v3/acme"
 	"go.uber.org/zap/zapcore"
 )
 
 // bridge passes the warnings and errors of CertMagic to slog, for developers: the Manager logs the outcomes for the
 // operator. Of the fields, it passes errors and hosts only: others have addresses.
 type bridge struct {
-	log    *slog.Logger
+	log *slog.Logger
+	// note receives the problems that the authority has with a host. CertMagic returns only the last error of an order,
+	// which is that no kind of challenge is left.
+	note   func(host string, problem acme.Problem)
 	fields []zapcore.Field
 }
 
@@ -21,7 +25,7 @@ func (b bridge) Enabled(level zapcore.Level) bool { return level >= zapcore.Warn
 
 // With implements zapcore.Core.
 func (b bridge) With(fields []zapcore.Field) zapcore.Core {
-	return bridge{b.log, slices.Concat(b.fields, fields)}
+	return bridge{b.log, b.note, slices.Concat(b.fields, fields)}
 }
 
 // Check implements zapcore.Core.
@@ -37,6 +41,10 @@ func (b bridge) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	values := zapcore.NewMapObjectEncoder()
 	for _, f := range slices.Concat(b.fields, fields) {
 		f.AddTo(values)
+	}
+	if problem, ok := values.Fields["problem"].(map[string]any); ok {
+		b.note(fmt.Sprint(values.Fields["identifier"]),
+			acme.Problem{Type: fmt.Sprint(problem["type"]), Detail: fmt.Sprint(problem["detail"])})
 	}
 	level := slog.LevelDebug
 	if e.Message == "panic" {

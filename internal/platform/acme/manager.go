@@ -76,8 +76,9 @@ type Manager struct {
 	// refused has when hosts may be tried again after an error, loaded the hosts with a certificate in memory.
 	refused map[string]time.Time
 	loaded  map[string]bool
-	// logged has when failures were logged.
-	logged map[failure]time.Time
+	// logged has when failures were logged, and problems those of orders that are in flight.
+	logged   map[failure]time.Time
+	problems map[string]acme.Problem
 }
 
 // flight loads or orders the certificate of a host, for all handshakes that wait for it.
@@ -92,8 +93,9 @@ func New(c Config) *Manager {
 	m := &Manager{
 		Config: c, wanted: make(chan *flight), ended: make(chan struct{}), flights: map[string]*flight{},
 		refused: map[string]time.Time{}, loaded: map[string]bool{}, logged: map[failure]time.Time{},
+		problems: map[string]acme.Problem{},
 	}
-	log := zap.New(bridge{log: c.Log})
+	log := zap.New(bridge{log: c.Log, note: m.noteProblem})
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return m.magic, nil },
 		RenewCheckInterval: renewalPaces * c.Pace, Capacity: maxInMemory, Logger: log,

@@ -51,6 +51,7 @@ func (o orders) Issue(ctx context.Context, csr *x509.CertificateRequest) (*certm
 		return nil, err
 	}
 	issued, err := o.ACMEIssuer.Issue(ctx, csr)
+	err = m.explain(host, err)
 	if err == nil {
 		err = m.checkClock(ctx, host, issued.Certificate)
 	}
@@ -69,6 +70,24 @@ func (o orders) Issue(ctx context.Context, csr *x509.CertificateRequest) (*certm
 	}
 	content, _ := json.Marshal(after) // cannot fail
 	return nil, errors.Join(err, m.Files.Store(context.WithoutCancel(ctx), pauseFile(host), content))
+}
+
+func (m *Manager) noteProblem(host string, problem acme.Problem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.problems[host] = problem
+}
+
+// explain returns the error of an order, or the problem that the authority had with the host, and forgets the problem.
+func (m *Manager) explain(host string, err error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	problem, isNoted := m.problems[host]
+	delete(m.problems, host)
+	if _, isProblem := errors.AsType[acme.Problem](err); err != nil && isNoted && !isProblem {
+		return problem
+	}
+	return err
 }
 
 // permit returns an error unless an order may be placed now, and else the pause before.
