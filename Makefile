@@ -59,22 +59,14 @@ test-sso: ## single sign-on with a real provider, oidc-provider, which npm insta
 	cd scripts/oidc-provider && npm ci --prefer-offline --loglevel=error
 	LINKFORGE_TEST_OIDC_PROVIDER=on go test -count=1 -run RealProvider ./internal/tenant/sso
 
-<<<<<<< HEAD
-test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, the console, the Helm chart, generated code and the module of the benchmarks (more than an hour)
-	$(MAKE) lint
-	$(MAKE) test-exhaustive
-	$(MAKE) test-faults
-	$(MAKE) test-postgres18 test-clickhouse test-sso test-web test-federation test-chart generate-check test-bench test-race
-=======
 test-acme: ## TLS certificates from Pebble, the test server of Let's Encrypt, which go install builds (six minutes)
 	scripts/test-acme
 
-test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, TLS certificates, the console, generated code and the module of the benchmarks (more than an hour)
+test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18, ClickHouse, single sign-on, TLS certificates, the console, the Helm chart, generated code and the module of the benchmarks (more than an hour)
 	$(MAKE) lint
 	$(MAKE) test-exhaustive
 	$(MAKE) test-faults
-	$(MAKE) test-postgres18 test-clickhouse test-sso test-acme test-web test-federation generate-check test-bench test-race
->>>>>>> ee29087f (server: serve certificates of an authority, and redirect HTTP)
+	$(MAKE) test-postgres18 test-clickhouse test-sso test-acme test-web test-federation test-chart generate-check test-bench test-race
 
 test-bench: ## vet and test the module of the benchmarks
 	cd bench && go vet ./... && go test -short ./...
