@@ -18,7 +18,7 @@ RACE = $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memor
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore console console-check playground test-playground test-pages test-web test-federation test-chart test-acme audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore console console-check playground test-playground test-pages test-web test-federation test-chart test-acme bench-lone audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,9 @@ bench-create: ## measure creations of links beside an earlier version and beside
 
 bench-cold: ## measure first visits, and visits after a start, beside a constant handler and an earlier version: ARGS, such as -from HEAD~1
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./cold $(ARGS)
+
+bench-lone: ## measure calls that come one at a time, and how long statistics lag, beside an earlier version: ARGS, such as -from HEAD~1 or -on sqlite
+	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./lone $(ARGS)
 
 bench-imports: ## measure imports and exports, and redirects during an import beside none: ARGS, such as -on sqlite
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./imports $(ARGS)

@@ -259,6 +259,18 @@ func CPU(pids []int) (used time.Duration) {
 	return used
 }
 
+// Written returns the bytes that processes and their children have sent to the disk.
+func Written(pids []int) (bytes uint64) {
+	for _, pid := range append(childrenOf(pids), pids...) {
+		if p, err := procfs.NewProc(pid); err == nil {
+			if io, err := p.IO(); err == nil { // it may have ended
+				bytes += io.WriteBytes
+			}
+		}
+	}
+	return bytes
+}
+
 // RSS returns the memory of a process in bytes.
 func RSS(pid int) int { return Must(Must(procfs.NewProc(pid)).Stat()).ResidentMemory() }
 

@@ -16,7 +16,7 @@ const (
 	MinBatch      = minBatch
 	DrainDeadline = drainDeadline
 	LongestRest   = maxPause
-	Lull          = idleTime
+	Lull          = lull
 	KeyLead       = keyLead
 )
 

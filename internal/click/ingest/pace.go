@@ -11,10 +11,10 @@ const (
 	// throttleRatio is the pause after a batch as a multiple of its duration, while redirects wait
 	// for processors and the log is empty. The fuller the log, the shorter the pause.
 	throttleRatio = 9
-	// maxPause bounds that pause, because a batch may have waited for the database. It ends when
-	// the processors have been idle for idleTime.
+	// maxPause bounds that pause, because a batch may have waited for the database. It ends when no
+	// redirect has waited for lull.
 	maxPause = 15 * time.Second
-	idleTime = time.Second
+	lull     = 20 * time.Millisecond
 	// maxBatchDuration is the longest time of a batch while redirects wait for processors. minBatch
 	// is the number of clicks that a batch has in any case, because a part of its time does not
 	// depend on clicks. When only minFreeLog of the log is free, full batches are written, which
@@ -35,13 +35,12 @@ type pace struct {
 
 func newPace(rush <-chan struct{}) pace { return pace{crowded: new(queue).isLong, rush: rush} }
 
-// rest pauses after a batch while redirects wait for processors. It returns the maximum number of
-// records of the next batch, from the duration and the clicks of the last one. free is the share of
-// the log that is free.
+// rest pauses after a batch while redirects wait for processors, as they did during the batch. It
+// returns the maximum number of records of the next batch, from the duration and the clicks of the
+// last one. free is the share of the log that is free.
 func (p pace) rest(ctx context.Context, clicks int64, took time.Duration, free float64) (most int) {
-	p.crowded() // from now on
-	for rest := min(maxPause, time.Duration(throttleRatio*max(0, free)*float64(took))); rest > 0; rest -= idleTime {
-		if !p.wait(ctx, min(rest, idleTime)) || !p.crowded() {
+	for rest := min(maxPause, time.Duration(throttleRatio*max(0, free)*float64(took))); rest > 0; rest -= lull {
+		if !p.crowded() || !p.wait(ctx, min(rest, lull)) {
 			return maxBatch
 		}
 	}

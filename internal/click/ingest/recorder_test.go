@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -196,35 +197,39 @@ func TestRecorder_ReportsLag(t *testing.T) {
 	lag("all is ingested but what is no record", 0)
 }
 
-// TestRecorder_PausesBriefly: the pause is bounded while redirects wait for processors, and does
-// not follow an outage of the database or a full log. Batches are short meanwhile: one of ten
-// thousand clicks can take seconds.
+// TestRecorder_PausesBriefly: the pause is bounded while redirects wait for processors, ends with
+// the last of them, and does not follow a batch that kept nobody waiting, nor a full log. Batches
+// are short meanwhile: one of ten thousand clicks can take seconds.
 func TestRecorder_PausesBriefly(t *testing.T) {
 	t.Parallel()
+	const always = math.MaxInt
 	for name, c := range map[string]struct {
 		waiting    int
 		clicks     int64
 		took, want time.Duration
-		free       bool
+		crowded    int // the looks that find waiting redirects
 		most       int
 	}{
-		"a batch": {0, ingest.MaxBatch, 500 * time.Millisecond, 4500 * time.Millisecond, false,
+		"a batch": {0, ingest.MaxBatch, 500 * time.Millisecond, 4500 * time.Millisecond, always,
 			ingest.MaxBatch / 2},
-		"a batch of seconds": {0, ingest.MaxBatch, 2 * time.Second, ingest.LongestRest, false, 1250},
-		"a quick batch": {0, ingest.MaxBatch, 100 * time.Millisecond, 900 * time.Millisecond, false,
+		"a batch of seconds": {0, ingest.MaxBatch, 2 * time.Second, ingest.LongestRest, always, 1250},
+		"a quick batch": {0, ingest.MaxBatch, 100 * time.Millisecond, 900 * time.Millisecond, always,
 			ingest.MaxBatch},
-		"a small batch":       {0, 100, 10 * time.Millisecond, 90 * time.Millisecond, true, ingest.MaxBatch},
-		"an outage":           {0, ingest.MaxBatch, time.Hour, ingest.LongestRest, false, ingest.MinBatch},
-		"nothing":             {0, 0, 0, 0, false, ingest.MaxBatch},
-		"no click":            {0, 0, 10 * time.Millisecond, 90 * time.Millisecond, false, ingest.MaxBatch},
-		"a batch, a full log": {1000, ingest.MaxBatch, 10 * time.Millisecond, 0, false, ingest.MaxBatch},
-		"slow, a full log":    {1000, 100, 20 * time.Millisecond, 0, false, ingest.MaxBatch},
-		"the last visitor":    {0, ingest.MaxBatch, time.Second, ingest.Lull, true, ingest.MaxBatch},
+		"an outage":            {0, ingest.MaxBatch, time.Hour, ingest.LongestRest, always, ingest.MinBatch},
+		"nothing":              {0, 0, 0, 0, always, ingest.MaxBatch},
+		"no click":             {0, 0, 10 * time.Millisecond, 90 * time.Millisecond, always, ingest.MaxBatch},
+		"a batch, a full log":  {1000, ingest.MaxBatch, 10 * time.Millisecond, 0, always, ingest.MaxBatch},
+		"slow, a full log":     {1000, 100, 20 * time.Millisecond, 0, always, ingest.MaxBatch},
+		"nobody waits":         {0, ingest.MaxBatch, time.Second, 0, 0, ingest.MaxBatch},
+		"the last one is gone": {0, ingest.MaxBatch, time.Second, 3 * ingest.Lull, 3, ingest.MaxBatch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, _ := newSmallRecorder(t, nil)
-				r.SetCrowded(func() bool { return !c.free })
+				r.SetCrowded(func() bool {
+					c.crowded--
+					return c.crowded >= 0
+				})
 				recordOf(r, id.New(id.Link), c.waiting)
 				began := time.Now()
 				most := r.Rest(t.Context(), c.clicks, c.took)
@@ -240,6 +245,7 @@ func TestFlush_EndsThePause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := newSmallRecorder(t, nil)
+		r.SetCrowded(func() bool { return true })
 		recordOf(r, id.New(id.Link), 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		var flushing sync.WaitGroup
