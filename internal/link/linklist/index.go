@@ -29,15 +29,16 @@ const (
 // it, on SQLite all writers.
 var indexLength = map[db.Kind]int{db.Postgres: 256 << 10, db.SQLite: 32 << 10}
 
-// RunIndex indexes the texts of new and changed links until the context ends. Searches read the
-// texts that wait. Of several nodes one works at a time. It returns nil.
+// RunIndex indexes the texts of new and changed links until the context ends, at most once between
+// two reads of the news while few wait: a transaction for each link would cost more than the link.
+// Searches read the texts that wait. Of several nodes one works at a time. It returns nil.
 func (s *Store) RunIndex(ctx context.Context, log *slog.Logger) error {
 	failures := poll.Failures{Log: log, Message: "indexing the texts of links failed"}
 	poll.OnSignal(ctx, s.wake, lookEvery, failures, func(ctx context.Context) error {
 		for {
 			began := s.Now()
-			n, err := s.indexSome(ctx)
-			if err != nil || n == 0 || poll.Wait(ctx, indexRest*s.Now().Sub(began)) != nil {
+			isDone, err := s.indexSome(ctx)
+			if err != nil || isDone || poll.Wait(ctx, indexRest*s.Now().Sub(began)) != nil {
 				return err
 			}
 		}
@@ -55,42 +56,33 @@ func (s *Store) Follow(_ context.Context, n feed.News) {
 // IndexAll indexes all texts that wait. Tests call it.
 func (s *Store) IndexAll(ctx context.Context) error {
 	for {
-		if n, err := s.indexSome(ctx); err != nil || n == 0 {
+		if isDone, err := s.indexSome(ctx); err != nil || isDone {
 			return err
 		}
 	}
 }
 
-// indexSome indexes a batch of links and returns their number.
-func (s *Store) indexSome(ctx context.Context) (n int, err error) {
+// indexSome indexes a batch of links. It reports whether that was all that waited and can be
+// indexed now.
+func (s *Store) indexSome(ctx context.Context) (isDone bool, err error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), indexDeadline)
 	defer cancel()
-	if waits, err := s.textsWait(ctx); err != nil || !waits {
-		return 0, err
-	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		isDone = true
 		if first, err := s.leadsIndexing(ctx, tx); err != nil || !first {
 			return err
 		}
-		ids, err := s.dequeue(ctx, tx)
-		if n = len(ids); err != nil || n == 0 {
+		ids, isAll, err := s.dequeue(ctx, tx)
+		if err != nil || len(ids) == 0 {
 			return err
 		}
+		isDone = isAll
 		return s.reindex(ctx, tx, ids)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("indexing texts: %w", err)
+		return false, fmt.Errorf("indexing texts: %w", err)
 	}
-	return n, nil
-}
-
-// textsWait reports whether there are texts to index, so that an idle node takes no lock.
-func (s *Store) textsWait(ctx context.Context) (bool, error) {
-	waits, err := s.DB.NewSelect().Table("link_text_queue").Exists(ctx)
-	if err != nil {
-		return false, fmt.Errorf("reading the queue of texts: %w", err)
-	}
-	return waits, nil
+	return isDone, nil
 }
 
 // leadsIndexing reports whether no other node indexes texts now.
@@ -108,13 +100,13 @@ type queuedText struct {
 	Length int
 }
 
-// dequeue removes texts from the queue and returns the IDs of their links. Texts of locked links
-// stay: edits lock links in the order of their IDs, and the index in that of the queue, so waiting
-// could deadlock.
-func (s *Store) dequeue(ctx context.Context, tx bun.Tx) (dequeued []string, err error) {
+// dequeue removes texts from the queue and returns the IDs of their links, and whether the batch had
+// all of the queue. Texts of locked links stay: edits lock links in the order of their IDs, and the
+// index in that of the queue, so waiting could deadlock.
+func (s *Store) dequeue(ctx context.Context, tx bun.Tx) (dequeued []string, isAll bool, err error) {
 	queue, err := s.queue(ctx, tx)
 	if err != nil || len(queue) == 0 {
-		return nil, err
+		return nil, true, err
 	}
 	var numbers []int64
 	var ids, unlocked []string
@@ -125,13 +117,13 @@ func (s *Store) dequeue(ctx context.Context, tx bun.Tx) (dequeued []string, err 
 	}
 	if err := s.DB.ForReference(tx.NewSelect().Table("links").Column("id").Where("id IN (?)", bun.In(ids))).
 		Scan(ctx, &unlocked); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	err = tx.NewDelete().TableExpr("link_text_queue").Where("number IN (?)", bun.In(numbers)).
 		Where("(link_id IN (?) OR link_id NOT IN (SELECT id FROM links WHERE id IN (?)))", bun.In(unlocked),
 			bun.In(ids)).
 		Returning("link_id").Scan(ctx, &dequeued)
-	return dequeued, err
+	return dequeued, len(ids) == len(queue) && len(queue) < indexBatch, err
 }
 
 // queue returns the head of the queue.
