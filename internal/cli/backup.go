@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/wal"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
+	"github.com/linkforge/linkforge/internal/platform/files"
 	"github.com/linkforge/linkforge/internal/platform/id"
 	"github.com/linkforge/linkforge/internal/stores"
 )
@@ -119,7 +120,7 @@ func writeBackup(
 	if err := os.Rename(partial, file); err != nil {
 		return 0, fmt.Errorf("writing the backup: %w", err)
 	}
-	return size, syncFolder(filepath.Dir(file))
+	return size, files.SyncFolder(filepath.Dir(file))
 }
 
 func mustBeNew(file string) error {
@@ -248,13 +249,4 @@ func removeDatabase(file string) (err error) {
 		}
 	}
 	return err
-}
-
-// syncFolder sees to it that names are on the disk.
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/db"
 	"github.com/linkforge/linkforge/internal/platform/db/migrate"
+	"github.com/linkforge/linkforge/internal/platform/files"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -244,7 +245,7 @@ func prepare(ctx context.Context, staging string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(syncTree(staging), whole.Close(), syncFolder(filepath.Dir(staging)))
+	return errors.Join(syncTree(staging), whole.Close(), files.SyncFolder(filepath.Dir(staging)))
 }
 
 // prepareDatabase brings the database up to date, writes the clicks of the logs into it, ends what
@@ -307,7 +308,7 @@ func syncTree(dir string) error {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		return syncFolder(path)
+		return files.SyncFolder(path)
 	})
 }
 
@@ -326,13 +327,13 @@ func moveIntoPlace(dir string) error {
 			return err
 		}
 	}
-	if err := syncFolder(dir); err != nil {
+	if err := files.SyncFolder(dir); err != nil {
 		return err
 	}
 	if err := os.Remove(filepath.Join(staging, stores.WholeName)); err != nil {
 		return err
 	}
-	return errors.Join(os.RemoveAll(staging), syncFolder(dir))
+	return errors.Join(os.RemoveAll(staging), files.SyncFolder(dir))
 }
 
 // clearClicks removes a folder of click logs without any, so that the one that was unpacked can

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/linkforge/linkforge/internal/platform/config"
+	"github.com/linkforge/linkforge/internal/platform/files"
 	"github.com/linkforge/linkforge/internal/platform/secrets"
 )
 
@@ -77,21 +78,8 @@ func createSecret(path string) ([]byte, error) {
 		return nil, fmt.Errorf("creating a secret: %w", err)
 	}
 	secret := []byte(base64.RawURLEncoding.EncodeToString(raw[:]))
-	temporary := path + ".new"
-	if err := writeSynced(temporary, secret); err != nil {
-		return nil, fmt.Errorf("storing a secret: %w", err)
-	}
-	if err := os.Rename(temporary, path); err != nil {
+	if err := files.Replace(path, secret, 0o600); err != nil {
 		return nil, fmt.Errorf("storing a secret: %w", err)
 	}
 	return secret, nil
-}
-
-func writeSynced(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Sync(), f.Close())
 }
