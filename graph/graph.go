@@ -9,6 +9,7 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/transport"
+	"github.com/linkforge/linkforge/internal/click/visitor"
 	"github.com/linkforge/linkforge/internal/event/dispatch"
 	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/consistency"
@@ -30,8 +31,8 @@ type Config struct {
 	Writers *consistency.Writers
 	// Dispatcher sends tests and repeats deliveries.
 	Dispatcher *dispatch.Dispatcher
-	// HasCountries means that the server knows the countries of visitors.
-	HasCountries bool
+	// Countries knows the countries of visitors.
+	Countries *visitor.Countries
 	// HitQuota is the monthly quota of a link unless its workspace has its own.
 	HitQuota int64
 	// Meter counts requests and cost. RequestRate and CostRate are requests and points of a caller

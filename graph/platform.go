@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/platform/optional"
 )
 
 // platformAge is how old the figures of the instance may get, as the schema states. Anonymous users
@@ -17,6 +18,10 @@ type platformCache struct {
 	mu    sync.Mutex // held while loading: others wait for the figures instead of counting too
 	stats *gen.PlatformStats
 	at    time.Time
+}
+
+func (r *queryResolver) CountryDatabase(context.Context) (*string, error) {
+	return optional.Of(r.Countries.Edition().Type), nil
 }
 
 func (r *queryResolver) PlatformStats(ctx context.Context) (*gen.PlatformStats, error) {

@@ -71,7 +71,7 @@ func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.LinkRouting
 	if of.Link == nil { // the defaults of a workspace
 		return []*check.Warning{}, nil
 	}
-	return notNull(r.Links.Warnings(ctx, of.Link, r.HasCountries))
+	return notNull(r.Links.Warnings(ctx, of.Link, r.Countries.Edition().Type != ""))
 }
 
 func (r *routingTargetResolver) ClickCount(ctx context.Context, of *link.LinkTarget) (*int64, error) {

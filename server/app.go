@@ -74,10 +74,9 @@ type app struct {
 	db           *db.DB
 	kv           *redisx.Client
 	mailer       *mail.Mailer
-	// countries is nil unless it is configured.
-	countries *visitor.Countries
-	jobs      *jobs.Runner
-	tasks     *task.Runner
+	countries    *visitor.Countries
+	jobs         *jobs.Runner
+	tasks        *task.Runner
 	// uploads shares the memory of uploads between their senders.
 	uploads *admission.Queue
 	// dispatcher sends webhooks.
@@ -119,10 +118,9 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 			return nil, err
 		}
 	}
-	if c.GeoIP != "" {
-		if a.countries, err = visitor.OpenCountries(c.GeoIP, log); err != nil {
-			return nil, fmt.Errorf("LINKFORGE_GEOIP: %w", err)
-		}
+	isOptional := c.GeoIP == "" || c.GeoIPUpdate > 0
+	if a.countries, err = visitor.OpenCountries(stores.CountriesFile(c), isOptional, log); err != nil {
+		return nil, fmt.Errorf("LINKFORGE_GEOIP: %w", err)
 	}
 	if c.Embedded() {
 		data, err := stores.OpenDataFolder(c.DataDir)
@@ -304,6 +302,15 @@ func (a *app) wire() error {
 	return nil
 }
 
+// updateCountries keeps the file of countries of this node up to date, if it is to.
+func (a *app) updateCountries(ctx context.Context) error {
+	if a.config.GeoIPUpdate == 0 {
+		return nil
+	}
+	updater := visitor.Updater{URL: a.config.GeoIPURL, Path: stores.CountriesFile(a.config), Now: a.now}
+	return updater.Keep(ctx, a.config.GeoIPUpdate, a.log)
+}
+
 // documents returns those of the operator's file, and those of the console where no others are
 // executed.
 func (a *app) documents() (*transport.Manifest, error) {
@@ -355,15 +362,15 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 			Tracer:        a.traces.Tracer(),
 			Now:           a.now,
 		},
-		Stores:       a.Stores,
-		Codes:        a.codes,
-		Writers:      a.writers(),
-		Dispatcher:   a.dispatcher,
-		HasCountries: a.countries != nil,
-		HitQuota:     a.config.HitQuota,
-		Meter:        ratelimit.NewMeter(a.Limits, a.now),
-		RequestRate:  a.config.RequestRate,
-		CostRate:     a.config.CostRate,
+		Stores:      a.Stores,
+		Codes:       a.codes,
+		Writers:     a.writers(),
+		Dispatcher:  a.dispatcher,
+		Countries:   a.countries,
+		HitQuota:    a.config.HitQuota,
+		Meter:       ratelimit.NewMeter(a.Limits, a.now),
+		RequestRate: a.config.RequestRate,
+		CostRate:    a.config.CostRate,
 	}
 }
 

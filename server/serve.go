@@ -81,8 +81,8 @@ func (a *app) lasting() [][]part {
 func (a *app) background() []part {
 	return []part{
 		a.runAdmin, a.jobs.Run, a.tasks.Run, a.memory.follow, a.Feed.Run, a.VisitorKeys.Run,
-		a.ClickStream.Run, a.dispatcher.Run, a.EventStream.Run, a.endpoint.Run, a.countries.Watch, a.runCertificates,
-		a.runHTTP,
+		a.ClickStream.Run, a.dispatcher.Run, a.EventStream.Run, a.endpoint.Run, a.countries.Watch, a.updateCountries,
+		a.runCertificates, a.runHTTP,
 		func(ctx context.Context) error { return a.db.Replica.Follow(ctx, a.db, a.log, a.now) },
 		func(ctx context.Context) error { return a.LinkList.RunIndex(ctx, a.log) },
 	}

@@ -62,7 +62,7 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	if err != nil {
 		return nil, err
 	}
-	p.ShortURL = a.Links.ShortURL(l)
+	p.ShortURL, p.IsDBIP = a.Links.ShortURL(l), a.countries.Edition().IsDBIP()
 	if l.HasPublicStats(now) || l.In.May(workspace.ReadLinks) { // title and destination are the link's, not its stats
 		p.Destination, p.Title = l.PublicDestination(now), *cmp.Or(l.Title, new(string))
 	}

@@ -584,9 +584,10 @@ var plainOperations = []string{
 
 // operations are the other queries and mutations.
 var operations = map[string]calls{
-	"Query.loginOptions": {public: "they are settings of the instance"},
-	"Query.node":         {variants: eachNode("Query.node.id")},
-	"Query.nodes":        {variants: eachNode("Query.nodes.ids")},
+	"Query.countryDatabase": {public: "it is a setting of the instance"},
+	"Query.loginOptions":    {public: "they are settings of the instance"},
+	"Query.node":            {variants: eachNode("Query.node.id")},
+	"Query.nodes":           {variants: eachNode("Query.nodes.ids")},
 	// Rules and targets of its own a caller has none that belong to any link.
 	"Query.explainRedirect": {refuses: "INVALID_INPUT", variants: []variant{
 		{}, {only: []string{

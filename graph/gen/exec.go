@@ -910,6 +910,7 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
+		CountryDatabase    func(childComplexity int) int
 		ExplainRedirect    func(childComplexity int, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) int
 		Link               func(childComplexity int, by LinkBy) int
 		LoginOptions       func(childComplexity int) int
@@ -1747,6 +1748,7 @@ type QueryResolver interface {
 	Workspace(ctx context.Context, by *WorkspaceBy) (*workspace.Membership, error)
 	Link(ctx context.Context, by LinkBy) (*link.Link, error)
 	PreviewCode(ctx context.Context, workspaceID string, url string) (*creation.Preview, error)
+	CountryDatabase(ctx context.Context) (*string, error)
 	PlatformStats(ctx context.Context) (*PlatformStats, error)
 	RateLimit(ctx context.Context) (*RateLimit, error)
 	ExplainRedirect(ctx context.Context, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) (*explain.Explanation, error)
@@ -5589,6 +5591,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.QrStyle.Size(childComplexity), true
 
+	case "Query.countryDatabase":
+		if e.ComplexityRoot.Query.CountryDatabase == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.CountryDatabase(childComplexity), true
 	case "Query.explainRedirect":
 		if e.ComplexityRoot.Query.ExplainRedirect == nil {
 			break
@@ -29337,6 +29345,29 @@ func (ec *executionContext) fieldContext_Query_previewCode(ctx context.Context, 
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Query_countryDatabase(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_countryDatabase(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().CountryDatabase(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_countryDatabase(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Query", field, true, true, "String")
 }
 
 func (ec *executionContext) _Query_platformStats(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -53759,6 +53790,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_previewCode(ctx, field)
+				})
+		case "countryDatabase":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_countryDatabase(ctx, field)
 				})
 		case "platformStats":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,

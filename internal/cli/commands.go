@@ -30,6 +30,7 @@ type Commands struct {
 	Secrets     secretsCommand     `cmd:"" help:"Replace the key that encrypts secrets."`
 	Jobs        jobsCommand        `cmd:"" help:"List the jobs, and run one now."`
 	Clicks      clicksCommand      `cmd:"" help:"Adopt the click logs of a dead node, or copy clicks to ClickHouse."`
+	GeoIP       geoipCommand       `cmd:"" name:"geoip" help:"Download the database of countries."`
 	Completion  completionCommand  `cmd:"" help:"Print the script that completes commands in bash, zsh or fish."`
 	Candidates  candidatesCommand  `cmd:"" hidden:"" help:"Print what completes a command line, for the scripts of completion."`
 	Man         manCommand         `cmd:"" hidden:"" help:"Print the manual page."`

@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,6 +115,11 @@ const (
 	EncryptionKeyName = "encryption.key"
 	ClicksFolder      = "clicks"
 )
+
+// CountriesFile returns the path of the file of countries.
+func CountriesFile(c config.Config) string {
+	return cmp.Or(c.GeoIP, filepath.Join(c.DataDir, "countries.mmdb"))
+}
 
 func DatabaseFile(c config.Config) string { return filepath.Join(c.DataDir, DatabaseName) }
 

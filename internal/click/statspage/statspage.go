@@ -39,6 +39,8 @@ type Page struct {
 	// Clicks, Visitors and Bots are sums over the days. A bot's click is among the clicks.
 	Clicks, Visitors, Bots int64
 
+	// IsDBIP says that the countries are known from a database of DB-IP.
+	IsDBIP bool
 	// Referrers and Countries begin with the most clicks. The empty value means unknown.
 	Referrers, Countries []Slice
 }

@@ -25,6 +25,7 @@ type view struct {
 	Chart                  *chart
 	Table                  table
 	Lists                  []list
+	IsDBIP                 bool
 }
 
 // table holds the numbers of the chart.
@@ -50,7 +51,7 @@ func newView(p Page) view {
 		Heading: tame(p.Title), ShortURL: tame(p.ShortURL), Zone: tame(p.Zone),
 		Destination: tame(p.Destination), Href: hrefOf(p.Destination),
 		Period: period(p.Days), Chart: newChart(p.Days), Table: newTable(p.Days),
-		Clicks: group(p.Clicks), Visitors: group(p.Visitors), Bots: group(p.Bots),
+		IsDBIP: p.IsDBIP, Clicks: group(p.Clicks), Visitors: group(p.Visitors), Bots: group(p.Bots),
 		Lists: []list{
 			{"Referrers", rows(p.Referrers, referrer)},
 			{"Countries", rows(p.Countries, country)},

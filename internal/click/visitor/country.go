@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,8 +29,8 @@ const (
 	maxSampledNetworks = 10_000
 )
 
-// Countries maps IP addresses to countries, from a file in MaxMind DB format. A nil Countries knows
-// no country.
+// Countries maps IP addresses to countries, from a file in MaxMind DB format. A nil Countries, and
+// one without a file, knows no country.
 type Countries struct {
 	// Every is the interval at which Watch polls the file; 30 seconds unless set.
 	Every time.Duration
@@ -40,13 +42,32 @@ type Countries struct {
 }
 
 // OpenCountries reads the file at the path, whole: it may be replaced in any way. It fails if the
-// file has no countries.
-func OpenCountries(path string, log *slog.Logger) (*Countries, error) {
+// file has no countries. An optional file may be missing: Watch loads it when it appears.
+func OpenCountries(path string, isOptional bool, log *slog.Logger) (*Countries, error) {
 	c := &Countries{path: path, files: poll.NewFiles(false, path), log: log}
-	if err := c.load(); err != nil {
+	if err := c.load(); err != nil && !(isOptional && errors.Is(err, fs.ErrNotExist)) {
 		return nil, fmt.Errorf("countries in %s: %w", path, err)
 	}
 	return c, nil
+}
+
+// Edition is the description in a file of countries.
+type Edition struct {
+	// Type is the name of the database, as in DBIP-Country-Lite; empty without a file.
+	Type    string
+	BuiltAt time.Time
+}
+
+// IsDBIP reports whether the file is one of DB-IP. The licence of its free ones, CC BY 4.0, requires
+// pages with countries to link to DB-IP.
+func (e Edition) IsDBIP() bool { return strings.Contains(e.Type, "DBIP") }
+
+// Edition returns that of the file in use, or zero.
+func (c *Countries) Edition() Edition {
+	if c == nil {
+		return Edition{}
+	}
+	return c.db.Load().edition()
 }
 
 // CountryCode returns the country of an address as ISO 3166-1 alpha-2. It returns an empty string
@@ -77,7 +98,8 @@ func (c *Countries) reload(ctx context.Context) {
 		c.log.ErrorContext(ctx, "countries not replaced", "path", c.path, "error", err)
 		return
 	}
-	c.log.InfoContext(ctx, "countries replaced", "path", c.path, "built", c.db.Load().reader.Metadata.BuildTime().UTC())
+	e := c.Edition()
+	c.log.InfoContext(ctx, "countries replaced", "path", c.path, "type", e.Type, "built", e.BuiltAt)
 }
 
 func (c *Countries) load() error {
@@ -129,6 +151,9 @@ func newDatabase(content []byte) (*database, error) {
 		return nil, err
 	}
 	db := &database{reader: reader, records: sync.Pool{New: func() any { return new(record) }}}
+	if db.edition().Type == "" {
+		return nil, errors.New("the file does not name its type")
+	}
 	left := maxSampledNetworks
 	for network := range reader.Networks() {
 		if err := network.Err(); err != nil {
@@ -144,8 +169,17 @@ func newDatabase(content []byte) (*database, error) {
 	return nil, fmt.Errorf("no countries in a file of type %q", reader.Metadata.DatabaseType)
 }
 
+// edition returns zero for a nil database.
+func (d *database) edition() Edition {
+	if d == nil {
+		return Edition{}
+	}
+	return Edition{Type: d.reader.Metadata.DatabaseType, BuiltAt: d.reader.Metadata.BuildTime().UTC()}
+}
+
+// countryCode returns nothing for a nil database.
 func (d *database) countryCode(address netip.Addr) string {
-	if address.Is6() && d.reader.Metadata.IPVersion == 4 {
+	if d == nil || address.Is6() && d.reader.Metadata.IPVersion == 4 {
 		return ""
 	}
 	return d.read(d.reader.Lookup(address))

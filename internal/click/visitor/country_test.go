@@ -33,7 +33,7 @@ func rewriteCountries(t testing.TB, path string, countries map[string]string) {
 func openCountries(t testing.TB, path string) (*Countries, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
-	c := must.Value(OpenCountries(path, slog.New(slog.NewTextHandler(&log, nil))))(t)
+	c := must.Value(OpenCountries(path, false, slog.New(slog.NewTextHandler(&log, nil))))(t)
 	return c, &log
 }
 
@@ -90,9 +90,22 @@ func TestCountries_FindAddress(t *testing.T) {
 
 func TestCountries_WithoutFile(t *testing.T) {
 	t.Parallel()
-	var c *Countries
-	wantCountry(t, c, "81.2.69.1", "")
-	must.NoError(t, c.Watch(t.Context()))
+	var none *Countries
+	must.NoError(t, none.Watch(t.Context()))
+	path := filepath.Join(t.TempDir(), "countries.mmdb")
+	missing := must.Value(OpenCountries(path, true, slog.New(slog.DiscardHandler)))(t)
+	for _, c := range []*Countries{none, missing} {
+		wantCountry(t, c, "81.2.69.1", "")
+		if c.Edition() != (Edition{}) {
+			t.Errorf("the edition is %v", c.Edition())
+		}
+	}
+	rewriteCountries(t, path, map[string]string{"81.2.69.0/24": "GB"})
+	checkFile(t, missing)
+	wantCountry(t, missing, "81.2.69.1", "GB")
+	if got := missing.Edition(); got.Type != "Test-Country" || got.BuiltAt.Year() != 2024 || got.IsDBIP() {
+		t.Errorf("the edition is %v", got)
+	}
 }
 
 func TestOpen_RefusesAFileWithoutCountries(t *testing.T) {
@@ -107,14 +120,14 @@ func TestOpen_RefusesAFileWithoutCountries(t *testing.T) {
 	} {
 		path := filepath.Join(dir, name)
 		must.NoError(t, os.WriteFile(path, content, 0o600))
-		if _, err := OpenCountries(path, slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := OpenCountries(path, false, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%s is opened", name)
 		}
 	}
 	other := filepath.Join(dir, "other")
 	must.NoError(t, visitortest.WriteRecords(other, map[string]visitortest.Record{"81.2.69.0/24": {}}))
 	for _, path := range []string{other, dir, filepath.Join(dir, "missing")} {
-		if _, err := OpenCountries(path, slog.New(slog.DiscardHandler)); err == nil ||
+		if _, err := OpenCountries(path, false, slog.New(slog.DiscardHandler)); err == nil ||
 			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -144,8 +144,14 @@ type Config struct {
 	// ClickHouse for single clicks and their rollups, as in
 	// http://user:password@host:8123/database. Empty: the SQL database.
 	ClicksURL string `env:"LINKFORGE_CLICKS_URL" syntax:"clickhouse" hidden:""`
-	// MaxMind DB file of countries; reloaded when it changes. Empty: no countries.
+	// MaxMind DB file of countries; reloaded when it changes. Empty: countries.mmdb in the data
+	// folder, if it exists.
 	GeoIP string `env:"LINKFORGE_GEOIP"`
+	// Age at which each node downloads its file of countries again, or the first one, as in 30d: 1d
+	// to 365d. Empty: never.
+	GeoIPUpdate time.Duration `env:"LINKFORGE_GEOIP_UPDATE" min:"1d" max:"365d"`
+	// https URL of downloads of the file of countries; {month} stands for the month, as in 2026-11.
+	GeoIPURL string `env:"LINKFORGE_GEOIP_URL" default:"https://download.db-ip.com/free/dbip-country-lite-{month}.mmdb.gz" syntax:"https" hidden:""`
 	// Allow links without an account: on or off.
 	Anonymous bool `env:"LINKFORGE_ANONYMOUS" default:"on"`
 	// Lifetime of an anonymous link, 1m to 720h.

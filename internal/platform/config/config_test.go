@@ -21,6 +21,8 @@ import (
 
 var checks = Checks{Redis: redisx.Check, Fallback: check.Fallback}
 
+const usualGeoIPURL = "https://download.db-ip.com/free/dbip-country-lite-{month}.mmdb.gz"
+
 // setup returns the environment of a valid configuration with a database server.
 func setup() map[string]string {
 	return map[string]string{
@@ -83,8 +85,8 @@ func TestLoad_Defaults(t *testing.T) {
 		HitQuota: 10_000, QuotaOutage: "closed", LinkQuota: 10_000, RateLimits: true,
 		CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickLogSync: "os", ClickMonths: 13,
 		SessionTTL: 720 * time.Hour, Anonymous: true, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		DestinationChecks: true,
-		ListTimeout:       3 * time.Second, MaxAPIKeys: 100, TaskSlots: 2, ImportBytes: 64 << 20, ExportBytes: 1 << 30,
+		DestinationChecks: true, GeoIPURL: usualGeoIPURL,
+		ListTimeout: 3 * time.Second, MaxAPIKeys: 100, TaskSlots: 2, ImportBytes: 64 << 20, ExportBytes: 1 << 30,
 		MaxWorkspaces: 50, SlugChanges: 10,
 		RequestRate: 60_000, CostRate: 6_000_000, LinkRate: 60, UnknownCodes: 300, Bounds: usualBounds,
 		Hosts: []string{"localhost"}, ACME: usualACME,
@@ -178,13 +180,17 @@ func TestLoad_EnforcesRanges(t *testing.T) {
 				"redis+cluster://h/1", "redis://u:12/x@h", "redis+sentinel://u:12/x@h", "redis://u:p@s/x@h/0"}},
 		"LINKFORGE_CLICKS_URL": {[]string{"", "http://h:8123", "https://u:p@h/clicks"},
 			[]string{"clickhouse://h/n", "h:8123", "http://", "http://u:p@s/x@h/n"}},
-		"LINKFORGE_REDIS_POOL":    {[]string{"1", "10000"}, []string{"0", "10001"}},
-		"LINKFORGE_MIGRATE":       {[]string{"", "on", "OFF", "true", "0"}, []string{"maybe", "2", " on"}},
-		"LINKFORGE_TOKEN_TTL":     {[]string{"1m", "720h", "90m"}, []string{"59s", "720h1s", "-1h", "24", "1d"}},
-		"LINKFORGE_SESSION_TTL":   {[]string{"1h", "8760h"}, []string{"59m", "8761h", "30d"}},
+		"LINKFORGE_REDIS_POOL": {[]string{"1", "10000"}, []string{"0", "10001"}},
+		"LINKFORGE_MIGRATE":    {[]string{"", "on", "OFF", "true", "0"}, []string{"maybe", "2", " on"}},
+		"LINKFORGE_TOKEN_TTL": {[]string{"1m", "720h", "90m", "30d"},
+			[]string{"59s", "720h1s", "-1h", "24", "31d", "0d", "-1d", "1.5d", "1d1h", "d"}},
+		"LINKFORGE_SESSION_TTL":   {[]string{"1h", "8760h"}, []string{"59m", "8761h", "366d"}},
 		"LINKFORGE_ANONYMOUS_TTL": {[]string{"1m", "720h"}, []string{"59s", "721h", "8"}},
-		"LINKFORGE_TOMBSTONES":    {[]string{"1h", "87600h"}, []string{"59m", "87601h", "90d"}},
-		"LINKFORGE_DRAIN_DELAY":   {[]string{"", "0s", "7s", "5m"}, []string{"-1s", "5m1s", "10"}},
+		"LINKFORGE_TOMBSTONES":    {[]string{"1h", "87600h", "90d"}, []string{"59m", "87601h", "70000d"}},
+		"LINKFORGE_GEOIP_UPDATE":  {[]string{"", "1d", "365d", "36h"}, []string{"0", "23h", "366d", "monthly"}},
+		"LINKFORGE_GEOIP_URL": {[]string{"", "https://123:key@h/countries-{month}.mmdb.gz?suffix=tar.gz"},
+			[]string{"http://h/countries.mmdb", "h/countries.mmdb", "https://", "https://u:p@s/x@h/n"}},
+		"LINKFORGE_DRAIN_DELAY": {[]string{"", "0s", "7s", "5m"}, []string{"-1s", "5m1s", "10"}},
 		"LINKFORGE_HIT_QUOTA": {[]string{"0", "1125899906842624"},
 			[]string{"-1", "1125899906842625", "1e4", "1_000"}},
 		"LINKFORGE_LINK_QUOTA":   {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625"}},
@@ -257,6 +263,7 @@ func TestLoad_SetsValues(t *testing.T) {
 		CodeSecrets: [][]byte{[]byte(f["LINKFORGE_CODE_SECRET"])}, Registration: "open", PasswordLogin: true,
 		SSO: usualSSO, TokenTTL: 90 * time.Minute, HitQuota: 11, QuotaOutage: "closed", LinkQuota: 12,
 		CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickLogSync: "os", ClickMonths: 13,
+		GeoIPURL:   usualGeoIPURL,
 		RateLimits: true, SessionTTL: 24 * time.Hour, Anonymous: true, AnonymousTTL: 20 * time.Minute,
 		Tombstones:  48 * time.Hour,
 		ListTimeout: 4 * time.Second, MaxAPIKeys: 62, TaskSlots: 3, ImportBytes: 1 << 20, ExportBytes: 2 << 20,

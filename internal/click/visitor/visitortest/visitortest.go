@@ -22,16 +22,33 @@ type Record struct {
 // "2001:218::/32": "JP"}. The narrowest network of an address counts. An existing file is replaced
 // atomically.
 func WriteCountries(path string, countries map[string]string) error {
+	return WriteRecords(path, recordsOf(countries))
+}
+
+// WellKnown are networks with their countries that a database of countries of the whole world has.
+var WellKnown = map[string]string{
+	"128.100.0.0/16": "CA", "128.232.0.0/16": "GB", "129.132.0.0/16": "CH", "129.187.0.0/16": "DE",
+	"130.237.0.0/16": "SE", "132.248.0.0/16": "MX", "133.11.0.0/16": "JP", "137.158.0.0/16": "ZA",
+	"143.107.0.0/16": "BR", "171.64.0.0/14": "US",
+}
+
+// Encode returns the content of a file of a type that maps networks to countries, as WriteCountries
+// writes it.
+func Encode(databaseType string, countries map[string]string) ([]byte, error) {
+	return encode(databaseType, recordsOf(countries))
+}
+
+func recordsOf(countries map[string]string) map[string]Record {
 	records := make(map[string]Record, len(countries))
 	for network, code := range countries {
 		records[network] = Record{Country: code}
 	}
-	return WriteRecords(path, records)
+	return records
 }
 
 // WriteRecords is WriteCountries of more than countries.
 func WriteRecords(path string, records map[string]Record) error {
-	content, err := encode(records)
+	content, err := encode("Test-Country", records)
 	if err != nil {
 		return fmt.Errorf("file of countries: %w", err)
 	}
@@ -48,7 +65,7 @@ type tree struct{ nodes [][2]int }
 
 // encode follows https://maxmind.github.io/MaxMind-DB/, with records of 32 bits, IPv6, and IPv4 at
 // ::/96.
-func encode(records map[string]Record) ([]byte, error) {
+func encode(databaseType string, records map[string]Record) ([]byte, error) {
 	t := tree{nodes: make([][2]int, 1)}
 	var data bytes.Buffer
 	networks := make(map[netip.Prefix]Record, len(records))
@@ -75,7 +92,7 @@ func encode(records map[string]Record) ([]byte, error) {
 	file.Write(make([]byte, 16))
 	file.Write(data.Bytes())
 	file.WriteString("\xAB\xCD\xEFMaxMind.com")
-	writeMetadata(&file, len(t.nodes))
+	writeMetadata(&file, databaseType, len(t.nodes))
 	return file.Bytes(), nil
 }
 
@@ -157,7 +174,7 @@ func writeText(b *bytes.Buffer, s string) {
 	b.WriteString(s)
 }
 
-func writeMetadata(b *bytes.Buffer, nodes int) {
+func writeMetadata(b *bytes.Buffer, databaseType string, nodes int) {
 	b.WriteByte(object | 9)
 	for _, field := range []struct {
 		name  string
@@ -166,7 +183,7 @@ func writeMetadata(b *bytes.Buffer, nodes int) {
 		{"binary_format_major_version", []byte{number16 | 1, 2}},
 		{"binary_format_minor_version", []byte{number16 | 0}},
 		{"build_epoch", []byte{extended | 4, number64, 0x65, 0x92, 0x00, 0x80}}, // the first instant of 2024
-		{"database_type", append([]byte{text | 12}, "Test-Country"...)},
+		{"database_type", append([]byte{text | byte(len(databaseType))}, databaseType...)},
 		{"description", []byte{object | 0}},
 		{"ip_version", []byte{number16 | 1, 6}},
 		{"languages", []byte{extended | 0, list}},

@@ -28,7 +28,7 @@ import { withQuery } from './ui/url';
 export type User = NonNullable<MeQuery['me']>;
 export type Workspace = NonNullable<User['workspaces']>['nodes'][number];
 
-const Me = createContext<{ user: User; isStale: boolean } | null>(null);
+const Me = createContext<{ user: User; countryDatabase?: string | null; isStale: boolean } | null>(null);
 
 export const useMe = () => useContext(Me)!;
 
@@ -80,7 +80,7 @@ function Inside() {
   if (!data) return <main><Bones /></main>;
   if (!data.me) return (session.end(), null);
   return (
-    <Me.Provider value={{ user: data.me, isStale: stale }}>
+    <Me.Provider value={{ user: data.me, countryDatabase: data.countryDatabase, isStale: stale }}>
       <Router>
         <Route path="/app/new" component={FirstSteps} />
         <Route path="/app/account" component={Account} />

@@ -5,6 +5,7 @@ import { useMemo } from 'preact/hooks';
 import { usePlace } from '../app';
 import { Area } from '../chart/area';
 import { Bars } from '../chart/bars';
+import { CountrySource } from '../chart/countries';
 import { BOTS, clickFilterOf, DIMENSIONS, labelOf, slicesOf } from '../chart/dimensions';
 import { Figure } from '../chart/figure';
 import { formatOf, RangeChoice, rangeOf, timezone } from '../chart/range';
@@ -60,7 +61,7 @@ export function Dashboard() {
           {stats.series && (stats.clicks || stats.previous?.clicks
             ? <Area points={stats.series} before={stats.previous?.series ?? undefined} format={format} />
             : <Empty {...empty} />)}
-          {stats.clicks > 0 && (
+          {stats.clicks > 0 && <>
             <div class="boards">
               <Bars title="Links" choose={id => route(`${base}/links/${id}`)} slices={(stats.links ?? []).map(({ link, ...slice }) => ({
                 ...slice, label: slice.isOther ? 'All others' : link ? link.title || shortText(link.shortUrl) : 'A deleted link',
@@ -69,7 +70,8 @@ export function Dashboard() {
                 <Bars key={of} title={DIMENSIONS[of].title} slices={slicesOf(of, stats[of] ?? [])} choose={value => change({ [of]: value })} />
               ))}
             </div>
-          )}
+            <CountrySource />
+          </>}
         </div>
       )}
       {shown && <div class="two"><Unmatched requests={shown.unmatchedRequests} /><Month shown={shown} /></div>}

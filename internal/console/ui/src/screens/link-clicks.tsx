@@ -5,6 +5,7 @@ import { client, codesOf } from '../api';
 import { usePlace } from '../app';
 import { Area } from '../chart/area';
 import { Bars } from '../chart/bars';
+import { CountrySource } from '../chart/countries';
 import { ALL_DIMENSIONS, BOTS, type Dimension, DIMENSIONS, labelOf, slicesOf } from '../chart/dimensions';
 import { Figure } from '../chart/figure';
 import { formatOf, RangeChoice, rangeOf } from '../chart/range';
@@ -51,6 +52,7 @@ export function Clicks({ link, refresh }: { link: LinkData; refresh: () => void 
                 choose={value => change({ [of]: query[of] === value ? undefined : value })} />;
             })}
           </div>
+          {stats.clicks > 0 && <CountrySource />}
         </>
       )}
       <Live link={link} isFiltered={chips.length > 0 || !!query['bots']} refresh={refresh} />
