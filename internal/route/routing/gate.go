@@ -23,6 +23,11 @@ type Gate struct {
 // HasPassword reports whether the gate requires a password.
 func (g *Gate) HasPassword() bool { return g.PasswordID != "" }
 
+// equal reports whether visitors who pass one of the gates pass the other.
+func (g *Gate) equal(other *Gate) bool {
+	return g.PasswordID == other.PasswordID && g.Confirm == other.Confirm && optional.Equal(g.Notice, other.Notice)
+}
+
 // HasPassword reports whether the gate of the routing requires a password.
 func (r *Routing) HasPassword() bool { return r != nil && r.Gate != nil && r.Gate.HasPassword() }
 

@@ -91,11 +91,13 @@ func hasParameter(rawQuery, name string, needsValue bool, value string) bool {
 
 // isOpen reports whether a compiled weekly schedule is open at an instant.
 func isOpen(schedule FlatReader, at time.Time) bool {
-	location := LoadZone(schedule.Text())
-	if location == nil {
-		return false
-	}
-	w := weekly{zone: location, days: schedule.Byte()}
+	w := readWeekly(schedule)
+	return w.zone != nil && w.holds(at)
+}
+
+// readWeekly returns a compiled weekly schedule. One of an unknown zone has none, and is never open.
+func readWeekly(schedule FlatReader) (w weekly) {
+	w.zone, w.days = LoadZone(schedule.Text()), schedule.Byte()
 	w.from, w.to = int(schedule.Number(2)), int(schedule.Number(2))
-	return w.holds(at)
+	return w
 }
