@@ -400,3 +400,36 @@ func (s *Store) latenciesOfDays(ctx context.Context, p *parts, tally *click.Tall
 	}
 	return err
 }
+
+// groupRow is an answer with a group.
+type groupRow struct {
+	Key        string
+	Clicks, At int64
+}
+
+// Groups implements clickstore.Store.
+func (s *Store) Groups(
+	ctx context.Context, q clickstore.Query, by clickstore.Grouping, each func(*clickstore.Group),
+) error {
+	p, err := s.partsOf(ctx, q)
+	if err != nil || p.singles.From.Equal(p.singles.To) {
+		return err
+	}
+	columns := "id, clicked_at, bot"
+	for _, a := range by.By {
+		columns += ", " + a.Definition().Column
+	}
+	key := by.KeySQL(
+		func(at time.Time) string { return literal(at) }, func(text string) string { return literal(text) })
+	rows, err := ask[groupRow](ctx, s.client,
+		withSealed+"SELECT ? AS Key, count() AS Clicks, toUnixTimestamp64Micro(min(clicked_at)) AS At "+
+			"FROM (SELECT * FROM ? ORDER BY clicked_at DESC, id DESC LIMIT ?) GROUP BY Key",
+		sql(key), sql(singleClicks(columns, p.isSingle())), by.Newest)
+	if err != nil {
+		return fmt.Errorf("counting groups of clicks: %w", err)
+	}
+	for _, r := range rows {
+		each(by.Group(r.Key, r.Clicks, time.UnixMicro(r.At)))
+	}
+	return nil
+}

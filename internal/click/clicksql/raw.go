@@ -153,3 +153,33 @@ func (s *Store) eachClick(ctx context.Context, q *bun.SelectQuery, f func(*click
 	}
 	return rows.Err()
 }
+
+// Groups implements clickstore.Store.
+func (s *Store) Groups(
+	ctx context.Context, of clickstore.Query, by clickstore.Grouping, each func(*clickstore.Group),
+) error {
+	q, dialect := query{of, s}, s.DB.Dialect()
+	key := by.KeySQL(
+		func(at time.Time) string { return string(dialect.AppendTime(nil, at)) },
+		func(text string) string { return string(dialect.AppendString(nil, text)) })
+	newest := q.clicksIn(ctx, []clickstore.Range{of.Range}).Column("clicked_at").
+		ColumnExpr("? AS key", bun.Safe(key)).OrderExpr("clicked_at DESC, id DESC").Limit(int64(by.Newest))
+	rows, err := s.DB.Reading(ctx).TableExpr("(?) AS newest", newest).
+		ColumnExpr("key, COUNT(*) AS clicks, MIN(clicked_at) AS oldest").GroupExpr("key").Rows(ctx)
+	if err != nil {
+		return fmt.Errorf("counting groups of clicks: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var group struct {
+			Key    string
+			Clicks int64
+			Oldest time.Time
+		}
+		if err := s.DB.ScanRow(ctx, rows, &group); err != nil {
+			return fmt.Errorf("counting groups of clicks: %w", err)
+		}
+		each(by.Group(group.Key, group.Clicks, group.Oldest))
+	}
+	return rows.Err()
+}

@@ -8,12 +8,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/platform/errs"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 // Store stores clicks. Callers of methods with a Query or a workspace's id pass a context that has
@@ -37,6 +40,9 @@ type Store interface {
 	// Latencies tallies latencies, and counts clicks by the step of their latency, see
 	// click.LatencyStep.
 	Latencies(ctx context.Context, q Query) (click.Tally, click.Values, error)
+	// Groups counts the newest single clicks of a range by their attributes, and calls each with every
+	// group, in any order. It omits deleted clicks of the range without an error.
+	Groups(ctx context.Context, q Query, by Grouping, each func(*Group)) error
 	// List returns single clicks. It omits deleted clicks of a range without an error.
 	List(ctx context.Context, q Query, p Page) ([]*click.Click, error)
 	// CheckKept returns InvalidInput if there were single clicks in the range that are deleted.
@@ -186,6 +192,82 @@ type Query struct {
 type Point struct {
 	Start time.Time
 	click.Count
+}
+
+// Grouping is how Groups counts clicks.
+type Grouping struct {
+	// Newest is the number of clicks that are counted at most.
+	Newest int
+	// By distinguish groups. Whether clicks are bots always does.
+	By []Attribute
+	// Phases distinguish groups by their numbers. They are in the order of time, and the first one
+	// begins with the range.
+	Phases []routing.Phase
+}
+
+// Attribute is a dimension of VisitDimensions. Unless Named is nil, all known values that it does not
+// name are counted together, as click.Others, so that a million clicks have few groups. Names are in
+// lower case. One with a leading dot names the host behind it, and all hosts below.
+type Attribute struct {
+	click.Dimension
+	Named []string
+}
+
+// Group is a number of clicks with the same values.
+type Group struct {
+	// Click has the dimensions of the Grouping, Bot, and the instant of the oldest click.
+	click.Click
+	Clicks int64
+}
+
+// keySeparator is between the values of a key. Clicks have no control characters.
+const keySeparator = "\x1f"
+
+// KeySQL returns an expression that is the same for the clicks of a group, on all engines. One text
+// is cheaper to group by than many columns. The functions write literals.
+func (g *Grouping) KeySQL(instant func(time.Time) string, text func(string) string) string {
+	key := "CASE WHEN bot THEN '1' ELSE '' END || " + text(keySeparator) + " || " + phaseSQL(g.Phases, instant)
+	for _, a := range g.By {
+		key += " || " + text(keySeparator) + " || " + a.valueSQL(text)
+	}
+	return key
+}
+
+func (a *Attribute) valueSQL(text func(string) string) string {
+	column := a.Definition().Column
+	if a.Named == nil {
+		return "COALESCE(" + column + ", '')"
+	}
+	exact, below := []string{"''"}, ""
+	for _, name := range a.Named {
+		exact = append(exact, text(strings.TrimPrefix(name, ".")))
+		if strings.HasPrefix(name, ".") {
+			below += " OR " + column + " LIKE " + text("%"+name)
+		}
+	}
+	return "CASE WHEN " + column + " IS NULL THEN '' WHEN LOWER(" + column + ") IN (" + strings.Join(exact, ", ") +
+		")" + below + " THEN " + column + " ELSE " + text(click.Others) + " END"
+}
+
+// phaseSQL returns an expression for the number of the phase of a click, with few comparisons.
+func phaseSQL(phases []routing.Phase, instant func(time.Time) string) string {
+	if len(phases) == 1 {
+		return "'" + strconv.Itoa(phases[0].Number) + "'"
+	}
+	half := len(phases) / 2
+	return "CASE WHEN clicked_at < " + instant(phases[half].From) + " THEN " + phaseSQL(phases[:half], instant) +
+		" ELSE " + phaseSQL(phases[half:], instant) + " END"
+}
+
+// Group returns the group with a key.
+func (g *Grouping) Group(key string, clicks int64, oldest time.Time) *Group {
+	values := strings.Split(key, keySeparator)
+	group := &Group{Clicks: clicks}
+	group.ClickedAt, group.Bot = oldest.UTC(), values[0] != ""
+	for i, a := range g.By {
+		*a.Definition().Text(&group.Click) = values[2+i]
+	}
+	return group
 }
 
 // Page is a part of a list, in the order of time.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/platform/page"
 	"github.com/linkforge/linkforge/internal/platform/poll/polltest"
 	"github.com/linkforge/linkforge/internal/platform/suitetest"
+	"github.com/linkforge/linkforge/internal/route/routing"
 	"github.com/linkforge/linkforge/internal/tenant/workspace"
 )
 
@@ -33,6 +35,7 @@ func Run(t *testing.T, firstInTime bool, open Open) {
 	for name, test := range map[string]func(*testing.T, *clicktest.World){
 		"answers":    answers,
 		"lists":      lists,
+		"groups":     groups,
 		"moves":      moves,
 		"purges":     purges,
 		"verifies":   verifies,
@@ -228,6 +231,74 @@ func checkIDs(t *testing.T, w *clicktest.World, ctx context.Context, m workspace
 		found) == 1 != (first.LinkID == last.LinkID) {
 		t.Errorf("%d clicks of a span and another link", len(found))
 	}
+}
+
+// groups counts single clicks by random attributes and phases of time: all of a range, and the newest.
+func groups(t *testing.T, w *clicktest.World) {
+	random, from := rand.New(rand.NewPCG(48, 9)), clicktest.Noon.Add(-10*click.Day)
+	writeAll(t, w, random, draw(w, random, 400, from))
+	for round := range 20 {
+		if round == 10 {
+			w.SealDays(t)
+		}
+		q := w.Ask(random, from, clicktest.Noon.Add(click.Day))
+		q.R = clickstore.Range{From: q.R.From.Truncate(click.BucketLength),
+			To: q.R.To.Truncate(click.BucketLength).Add(click.BucketLength)}
+		by := clickstore.Grouping{Newest: 1000, Phases: []routing.Phase{{From: q.R.From}}}
+		for i := range random.IntN(40) {
+			at := q.R.From.Add(time.Duration(1+i) * q.R.To.Sub(q.R.From) / 41).Truncate(time.Microsecond)
+			by.Phases = append(by.Phases, routing.Phase{From: at, Number: random.IntN(3)})
+		}
+		for _, d := range click.VisitDimensions {
+			if random.IntN(4) == 0 {
+				a := clickstore.Attribute{Dimension: d.Name}
+				if random.IntN(2) == 0 {
+					a.Named = []string{"de", ".example", "t.example", "chrome", "a"}
+				}
+				by.By = append(by.By, a)
+			}
+		}
+		meant := w.Meant(q)
+		slices.SortStableFunc(meant, func(a, b *click.Click) int { return b.ClickedAt.Compare(a.ClickedAt) })
+		if n := len(meant); n > 3 && random.IntN(2) == 0 && meant[n/2-1].ClickedAt.After(meant[n/2].ClickedAt) {
+			by.Newest, meant = n/2, meant[:n/2]
+		}
+		got, want := map[string]int64{}, map[string]int64{}
+		oldest := map[string]time.Time{}
+		for _, c := range meant {
+			key := groupOf(c, by)
+			want[key], oldest[key] = want[key]+1, c.ClickedAt
+		}
+		ctx := must.Value(q.Member.Enter(t.Context(), workspace.ReadStats))(t)
+		of := clickstore.Query{WorkspaceID: q.Member.ID(), Subject: q.Of, Range: q.R, Filter: q.F}
+		must.NoError(t, w.Store.Groups(ctx, of, by, func(g *clickstore.Group) {
+			key := groupOf(&g.Click, by)
+			if got[key] += g.Clicks; !g.ClickedAt.Equal(oldest[key]) {
+				t.Errorf("the oldest click of %s is of %s, want %s", key, g.ClickedAt, oldest[key])
+			}
+		}))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("%v by %v (-want +got):\n%s", q, by, diff)
+		}
+	}
+}
+
+// groupOf returns what distinguishes the group of a click.
+func groupOf(c *click.Click, by clickstore.Grouping) string {
+	key, phase := fmt.Sprint(c.Bot), 0
+	for _, p := range by.Phases {
+		if !c.ClickedAt.Before(p.From) {
+			phase = p.Number
+		}
+	}
+	for _, a := range by.By {
+		value := strings.ToLower(*a.Definition().Text(c))
+		if a.Named != nil && value != "" && !slices.Contains(a.Named, value) && !strings.HasSuffix(value, ".example") {
+			value = click.Others
+		}
+		key += ", " + value
+	}
+	return fmt.Sprint(key, " in ", phase)
 }
 
 // moves claims a link without an account, while clicks of it are written: days that are sealed and days
