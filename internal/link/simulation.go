@@ -34,28 +34,15 @@ func (s *Store) Explain(ctx context.Context, e Simulation) (*explain.Explanation
 	if e.Visit == nil {
 		e.Visit = &routing.Sample{}
 	}
-	l, visitErr := *e.Link, errs.Under(check.Sample(e.Visit), "visit")
-	if e.Change == nil && visitErr != nil {
-		return nil, visitErr
-	}
+	l, err := *e.Link, errs.Under(check.Sample(e.Visit), "visit")
 	if e.Change != nil {
-		if err := s.FillTemplates(ctx, l.In, []*routing.Change{e.Change}); err != nil {
-			return nil, err
+		draft, draftErr := s.Draft(ctx, e.Link, e.Change)
+		if err = errs.All(err, draftErr); err == nil {
+			l = *draft
 		}
-		assumePassword(e.Change)
-		if err := errs.All(visitErr, l.ChangeRouting(e.Change)); err != nil {
-			return nil, err
-		}
-		if err := s.RunTests(&l); err != nil {
-			return nil, err
-		}
-		entered, err := l.In.Enter(ctx, workspace.ReadLinks) // whose domains are looked up
-		if err != nil {
-			return nil, err
-		}
-		if err := s.Refuse(entered, s.DB, &l); err != nil {
-			return nil, err
-		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := s.Advance(ctx, &l, optional.Or(e.Visit.At, s.now())); err != nil {
 		return nil, err
@@ -88,6 +75,27 @@ func (s *Store) Explain(ctx context.Context, e Simulation) (*explain.Explanation
 		p.Unknown, p.NotFoundURL = true, "" // its first segment is an unknown slug
 	}
 	return explain.Decision(&p, &r), nil
+}
+
+// Draft returns a copy of a link with a change of its routing that is not saved. It returns the errors
+// of an update.
+func (s *Store) Draft(ctx context.Context, of *Link, c *routing.Change) (*Link, error) {
+	l := *of
+	if err := s.FillTemplates(ctx, l.In, []*routing.Change{c}); err != nil {
+		return nil, err
+	}
+	assumePassword(c)
+	if err := l.ChangeRouting(c); err != nil {
+		return nil, err
+	}
+	if err := s.RunTests(&l); err != nil {
+		return nil, err
+	}
+	ctx, err := l.In.Enter(ctx, workspace.ReadLinks) // whose domains are looked up
+	if err != nil {
+		return nil, err
+	}
+	return &l, s.Refuse(ctx, s.DB, &l)
 }
 
 // assumePassword gives a password that is not stored a hash that no visitor's password has.
