@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/graph/transport"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
 	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/link/linklist"
@@ -124,6 +125,11 @@ func costs() gen.ComplexityRoot {
 	c.Query.PreviewCode = func(declared int, _, url string) int { return declared + len(url)/urlBytesPerPoint }
 	c.Query.ExplainRedirect = func(declared int, _ gen.LinkBy, _ *routing.Sample, in *gen.LinkRoutingInput) int {
 		return declared + routingCost(in)
+	}
+	c.Query.SimulateRouting = func(
+		declared int, _ gen.LinkBy, in gen.LinkRoutingInput, _ *clickstore.Range, _ *gen.ClickFilter,
+	) int {
+		return declared + routingCost(&in)
 	}
 	return c
 }

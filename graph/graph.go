@@ -50,32 +50,33 @@ type resolver struct {
 }
 
 type (
-	queryResolver         resolver
-	mutationResolver      resolver
-	subscriptionResolver  resolver
-	userResolver          resolver
-	workspaceResolver     resolver
-	memberResolver        resolver
-	invitationResolver    resolver
-	apiKeyResolver        resolver
-	eventResolver         resolver
-	folderResolver        resolver
-	linkVersionResolver   resolver
-	scheduledResolver     resolver
-	linkResolver          resolver
-	linkRoutingResolver   resolver
-	routingTargetResolver resolver
-	statsResolver         resolver
-	statsSliceResolver    resolver
-	unmatchedResolver     resolver
-	clickResolver         resolver
-	webhookResolver       resolver
-	deliveryResolver      resolver
-	taskResolver          resolver
-	importReportResolver  resolver
-	importHostResolver    resolver
-	importRowResolver     resolver
-	importLossResolver    resolver
+	queryResolver             resolver
+	mutationResolver          resolver
+	subscriptionResolver      resolver
+	userResolver              resolver
+	workspaceResolver         resolver
+	memberResolver            resolver
+	invitationResolver        resolver
+	apiKeyResolver            resolver
+	eventResolver             resolver
+	folderResolver            resolver
+	linkVersionResolver       resolver
+	scheduledResolver         resolver
+	linkResolver              resolver
+	linkRoutingResolver       resolver
+	routingTargetResolver     resolver
+	routingSimulationResolver resolver
+	statsResolver             resolver
+	statsSliceResolver        resolver
+	unmatchedResolver         resolver
+	clickResolver             resolver
+	webhookResolver           resolver
+	deliveryResolver          resolver
+	taskResolver              resolver
+	importReportResolver      resolver
+	importHostResolver        resolver
+	importRowResolver         resolver
+	importLossResolver        resolver
 
 	parityReportResolver        resolver
 	workspaceArchiveResolver    resolver
@@ -128,8 +129,11 @@ func (r *resolver) LinkVersion() gen.LinkVersionResolver     { return (*linkVers
 func (r *resolver) Link() gen.LinkResolver                   { return (*linkResolver)(r) }
 func (r *resolver) LinkRouting() gen.LinkRoutingResolver     { return (*linkRoutingResolver)(r) }
 func (r *resolver) RoutingTarget() gen.RoutingTargetResolver { return (*routingTargetResolver)(r) }
-func (r *resolver) Stats() gen.StatsResolver                 { return (*statsResolver)(r) }
-func (r *resolver) StatsSlice() gen.StatsSliceResolver       { return (*statsSliceResolver)(r) }
+func (r *resolver) RoutingSimulation() gen.RoutingSimulationResolver {
+	return (*routingSimulationResolver)(r)
+}
+func (r *resolver) Stats() gen.StatsResolver           { return (*statsResolver)(r) }
+func (r *resolver) StatsSlice() gen.StatsSliceResolver { return (*statsSliceResolver)(r) }
 func (r *resolver) UnmatchedRequest() gen.UnmatchedRequestResolver {
 	return (*unmatchedResolver)(r)
 }

@@ -5,7 +5,10 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/click/clickstore"
+	"github.com/linkforge/linkforge/internal/click/stats"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/platform/errs"
 	"github.com/linkforge/linkforge/internal/platform/optional"
 	"github.com/linkforge/linkforge/internal/route/check"
 	"github.com/linkforge/linkforge/internal/route/explain"
@@ -65,6 +68,51 @@ func (r *queryResolver) ExplainRedirect(
 	return r.Links.Explain(ctx, link.Simulation{
 		Link: l, At: at, Visit: visit, Change: routingChange(change), OverQuota: used >= r.hitLimit(l.In),
 	})
+}
+
+// defaultFlows is the default number of flows of a simulation, maxFlows the maximum.
+const (
+	defaultFlows = 50
+	maxFlows     = 1000
+)
+
+func (r *queryResolver) SimulateRouting(
+	ctx context.Context, by gen.LinkBy, change gen.LinkRoutingInput, span *clickstore.Range, filter *gen.ClickFilter,
+) (*stats.Simulation, error) {
+	l, err := r.Link(ctx, by)
+	if err != nil {
+		return nil, err
+	}
+	if l == nil {
+		return nil, errs.New(errs.NotFound, "There is no such link.").At("by")
+	}
+	s, statsErr := r.Stats.Stats(ctx, l.In, clickstore.Subject{LinkID: l.ID}, span, "", filterOf(filter))
+	draft, err := r.Links.Draft(ctx, l, routingChange(&change))
+	if err := errs.All(err, statsErr); err != nil {
+		return nil, err
+	}
+	return s.Simulate(ctx, l.OriginalURL, l.Routing, draft.Routing)
+}
+
+func (r *routingSimulationResolver) Flows(
+	_ context.Context, s *stats.Simulation, first *int,
+) ([]*gen.RoutingFlow, error) {
+	most := optional.Or(first, defaultFlows)
+	if most < 1 || most > maxFlows {
+		return nil, errs.New(errs.InvalidInput, "Request 1 to %d flows.", maxFlows).At("first")
+	}
+	flows := []*gen.RoutingFlow{}
+	for _, f := range s.Flows[:min(most, len(s.Flows))] {
+		flows = append(flows, &gen.RoutingFlow{From: routingEnd(f.From), To: routingEnd(f.To), Visits: f.Visits})
+	}
+	return flows, nil
+}
+
+func routingEnd(e stats.End) *gen.RoutingEnd {
+	return &gen.RoutingEnd{
+		RuleID: optional.Of(e.RuleID), RuleName: optional.Of(e.RuleName), TargetID: optional.Of(e.TargetID),
+		URL: optional.Of(e.URL),
+	}
 }
 
 func (r *linkRoutingResolver) Warnings(ctx context.Context, of *link.LinkRouting) ([]*check.Warning, error) {

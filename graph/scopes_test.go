@@ -32,11 +32,12 @@ var unscoped = map[string]string{
 	"Workspace": "each member and each key reads its own settings; its connections are types of their own",
 }
 
-// partsOfRouting are the types that only a Link, its routing, a RedirectExplanation or an event leads to.
+// partsOfRouting are the types that only a Link, its routing, a RedirectExplanation, a
+// RoutingSimulation or an event leads to.
 var partsOfRouting = []string{
 	"DestinationCheck", "FieldChange", "LinkCard", "LinkGate", "Metadata", "Period", "QrCode", "QueryCondition",
 	"QueryForwarding", "RedirectExplanation",
-	"RedirectStep", "RoutingRule", "RoutingTarget",
+	"RedirectStep", "RoutingEnd", "RoutingFlow", "RoutingRule", "RoutingSimulation", "RoutingTarget",
 	"RoutingTest", "RoutingWarning", "Utm", "VisitCondition", "VisitReading", "VisitSample", "WeeklySchedule",
 }
 

@@ -128,6 +128,7 @@ func (e *estate) screens(t *testing.T) []screen {
 		{"LinkQr", 4, false, of(linkID)},
 		{"LinkAsOf", 4, false, map[string]any{"id": linkID, "at": "2026-11-20T12:00:00Z"}},
 		{"ExplainRedirect", 4, false, of(linkID)},
+		{"SimulateRouting", 4, false, map[string]any{"id": linkID, "routing": map[string]any{}}},
 		{"PreviewCode", 3, false,
 			map[string]any{"workspaceId": e.ada.workspace.ID(), "url": "https://example.com/new"}},
 		{"Dashboard", 4, false, with(map[string]any{"interval": "DAY"})}, {"Tags", 4, false, inPlace},

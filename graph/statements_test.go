@@ -102,6 +102,7 @@ var notCounted = map[string]string{
 	"RoutingRule.targets":                  "parts of the link's row",
 	"LinkRouting.warnings":                 "a statement for each link, priced as one",
 	"RedirectExplanation.steps":            "computed",
+	"RoutingSimulation.flows":              "computed by one statement, however many flows",
 	"Event.changes":                        "parts of the event's row",
 	"WebhookDelivery.attempts":             "loaded for all deliveries of a page",
 	"LinkVersion.changes":                  "computed from the versions of the page",

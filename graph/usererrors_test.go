@@ -97,7 +97,7 @@ var wrongFields = map[string]wrong{
 	"LinkFilter.folderIds":  just(slices.Repeat([]any{"x"}, 30)),
 	"LinkFilter.domainIds":  just(slices.Repeat([]any{"x"}, 30)),
 	"Workspace.stats.range": reversed, "Workspace.clicks.range": reversed, "Link.stats.range": reversed,
-	"Link.clicks.range": reversed, "Workspace.events.linkId": just("x"),
+	"Link.clicks.range": reversed, "Query.simulateRouting.range": reversed, "Workspace.events.linkId": just("x"),
 	"Workspace.events.types": elements([]any{"LINK_CLICKED"}, "0"),
 	"Query.resolvedAt.at":    just("2999-01-01T00:00:00Z"), "Link.asOf.at": just("2999-01-01T00:00:00Z"),
 }
@@ -296,6 +296,7 @@ func TestErrors_NameEveryWrongArgument(t *testing.T) {
 	t.Parallel()
 	w := newNodeWorld(t, dbtest.MigratedSQLite(t))
 	ids := map[string]any{"Query.explainRedirect.by": map[string]any{"id": w.ids(t, w.ada.token, "Link")[0]},
+		"Query.simulateRouting.by":      map[string]any{"id": w.ids(t, w.ada.token, "Link")[0]},
 		"Query.previewCode.workspaceId": w.ada.workspace.ID()}
 	checked := 0
 	for _, d := range contract(t).Types {

@@ -595,6 +595,9 @@ var operations = map[string]calls{
 			"CodeLinkBy.workspaceId", "CodeLinkBy.code",
 		}},
 	}},
+	"Query.simulateRouting": {refuses: "INVALID_INPUT", variants: []variant{
+		{}, {without: unrouted()},
+	}},
 	"Query.platformStats": {public: "they are figures of the whole instance"},
 
 	"Mutation.exportClicks": {variants: []variant{

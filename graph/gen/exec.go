@@ -75,6 +75,7 @@ type ResolverRoot interface {
 	ParityDifference() ParityDifferenceResolver
 	ParityReport() ParityReportResolver
 	Query() QueryResolver
+	RoutingSimulation() RoutingSimulationResolver
 	RoutingTarget() RoutingTargetResolver
 	ScheduledChange() ScheduledChangeResolver
 	Stats() StatsResolver
@@ -921,6 +922,7 @@ type ComplexityRoot struct {
 		PreviewCode        func(childComplexity int, workspaceID string, url string) int
 		RateLimit          func(childComplexity int) int
 		ResolvedAt         func(childComplexity int, shortURL string, at time.Time) int
+		SimulateRouting    func(childComplexity int, by LinkBy, routing LinkRoutingInput, rangeArg *clickstore.Range, filter *ClickFilter) int
 		Workspace          func(childComplexity int, by *WorkspaceBy) int
 		__resolve__service func(childComplexity int) int
 		__resolve_entities func(childComplexity int, representations []map[string]any) int
@@ -1089,6 +1091,19 @@ type ComplexityRoot struct {
 		Webhook func(childComplexity int) int
 	}
 
+	RoutingEnd struct {
+		RuleID   func(childComplexity int) int
+		RuleName func(childComplexity int) int
+		TargetID func(childComplexity int) int
+		URL      func(childComplexity int) int
+	}
+
+	RoutingFlow struct {
+		From   func(childComplexity int) int
+		To     func(childComplexity int) int
+		Visits func(childComplexity int) int
+	}
+
 	RoutingRule struct {
 		Enabled     func(childComplexity int) int
 		ID          func(childComplexity int) int
@@ -1097,6 +1112,15 @@ type ComplexityRoot struct {
 		Stickiness  func(childComplexity int) int
 		Unless      func(childComplexity int) int
 		When        func(childComplexity int) int
+	}
+
+	RoutingSimulation struct {
+		Flows          func(childComplexity int, first *int) int
+		Moved          func(childComplexity int) int
+		Since          func(childComplexity int) int
+		Unknown        func(childComplexity int) int
+		UnknownBecause func(childComplexity int) int
+		Visits         func(childComplexity int) int
 	}
 
 	RoutingTarget struct {
@@ -1752,7 +1776,11 @@ type QueryResolver interface {
 	PlatformStats(ctx context.Context) (*PlatformStats, error)
 	RateLimit(ctx context.Context) (*RateLimit, error)
 	ExplainRedirect(ctx context.Context, by LinkBy, visit *routing.Sample, routing *LinkRoutingInput) (*explain.Explanation, error)
+	SimulateRouting(ctx context.Context, by LinkBy, routing LinkRoutingInput, rangeArg *clickstore.Range, filter *ClickFilter) (*stats.Simulation, error)
 	ResolvedAt(ctx context.Context, shortURL string, at time.Time) (*link.Version, error)
+}
+type RoutingSimulationResolver interface {
+	Flows(ctx context.Context, obj *stats.Simulation, first *int) ([]*RoutingFlow, error)
 }
 type RoutingTargetResolver interface {
 	ClickCount(ctx context.Context, obj *link.LinkTarget) (*int64, error)
@@ -5688,6 +5716,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.ResolvedAt(childComplexity, args["shortUrl"].(string), args["at"].(time.Time)), true
+	case "Query.simulateRouting":
+		if e.ComplexityRoot.Query.SimulateRouting == nil {
+			break
+		}
+
+		args, err := ec.field_Query_simulateRouting_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.SimulateRouting(childComplexity, args["by"].(LinkBy), args["routing"].(LinkRoutingInput), args["range"].(*clickstore.Range), args["filter"].(*ClickFilter)), true
 	case "Query.workspace":
 		if e.ComplexityRoot.Query.Workspace == nil {
 			break
@@ -6236,6 +6275,50 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RotateWebhookSecretPayload.Webhook(childComplexity), true
 
+	case "RoutingEnd.ruleId":
+		if e.ComplexityRoot.RoutingEnd.RuleID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingEnd.RuleID(childComplexity), true
+	case "RoutingEnd.ruleName":
+		if e.ComplexityRoot.RoutingEnd.RuleName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingEnd.RuleName(childComplexity), true
+	case "RoutingEnd.targetId":
+		if e.ComplexityRoot.RoutingEnd.TargetID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingEnd.TargetID(childComplexity), true
+	case "RoutingEnd.url":
+		if e.ComplexityRoot.RoutingEnd.URL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingEnd.URL(childComplexity), true
+
+	case "RoutingFlow.from":
+		if e.ComplexityRoot.RoutingFlow.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingFlow.From(childComplexity), true
+	case "RoutingFlow.to":
+		if e.ComplexityRoot.RoutingFlow.To == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingFlow.To(childComplexity), true
+	case "RoutingFlow.visits":
+		if e.ComplexityRoot.RoutingFlow.Visits == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingFlow.Visits(childComplexity), true
+
 	case "RoutingRule.enabled":
 		if e.ComplexityRoot.RoutingRule.Enabled == nil {
 			break
@@ -6278,6 +6361,48 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RoutingRule.When(childComplexity), true
+
+	case "RoutingSimulation.flows":
+		if e.ComplexityRoot.RoutingSimulation.Flows == nil {
+			break
+		}
+
+		args, err := ec.field_RoutingSimulation_flows_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.RoutingSimulation.Flows(childComplexity, args["first"].(*int)), true
+	case "RoutingSimulation.moved":
+		if e.ComplexityRoot.RoutingSimulation.Moved == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingSimulation.Moved(childComplexity), true
+	case "RoutingSimulation.since":
+		if e.ComplexityRoot.RoutingSimulation.Since == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingSimulation.Since(childComplexity), true
+	case "RoutingSimulation.unknown":
+		if e.ComplexityRoot.RoutingSimulation.Unknown == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingSimulation.Unknown(childComplexity), true
+	case "RoutingSimulation.unknownBecause":
+		if e.ComplexityRoot.RoutingSimulation.UnknownBecause == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingSimulation.UnknownBecause(childComplexity), true
+	case "RoutingSimulation.visits":
+		if e.ComplexityRoot.RoutingSimulation.Visits == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RoutingSimulation.Visits(childComplexity), true
 
 	case "RoutingTarget.clickCount":
 		if e.ComplexityRoot.RoutingTarget.ClickCount == nil {
@@ -10236,6 +10361,32 @@ func (ec *executionContext) childFields_RotateWebhookSecretPayload(ctx context.C
 	return nil, fmt.Errorf("no field named %q was found under type RotateWebhookSecretPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_RoutingEnd(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "ruleId":
+		return ec.fieldContext_RoutingEnd_ruleId(ctx, field)
+	case "ruleName":
+		return ec.fieldContext_RoutingEnd_ruleName(ctx, field)
+	case "targetId":
+		return ec.fieldContext_RoutingEnd_targetId(ctx, field)
+	case "url":
+		return ec.fieldContext_RoutingEnd_url(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RoutingEnd", field.Name)
+}
+
+func (ec *executionContext) childFields_RoutingFlow(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "from":
+		return ec.fieldContext_RoutingFlow_from(ctx, field)
+	case "to":
+		return ec.fieldContext_RoutingFlow_to(ctx, field)
+	case "visits":
+		return ec.fieldContext_RoutingFlow_visits(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RoutingFlow", field.Name)
+}
+
 func (ec *executionContext) childFields_RoutingRule(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "ruleId":
@@ -10254,6 +10405,24 @@ func (ec *executionContext) childFields_RoutingRule(ctx context.Context, field g
 		return ec.fieldContext_RoutingRule_stickiness(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RoutingRule", field.Name)
+}
+
+func (ec *executionContext) childFields_RoutingSimulation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "visits":
+		return ec.fieldContext_RoutingSimulation_visits(ctx, field)
+	case "moved":
+		return ec.fieldContext_RoutingSimulation_moved(ctx, field)
+	case "unknown":
+		return ec.fieldContext_RoutingSimulation_unknown(ctx, field)
+	case "unknownBecause":
+		return ec.fieldContext_RoutingSimulation_unknownBecause(ctx, field)
+	case "since":
+		return ec.fieldContext_RoutingSimulation_since(ctx, field)
+	case "flows":
+		return ec.fieldContext_RoutingSimulation_flows(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RoutingSimulation", field.Name)
 }
 
 func (ec *executionContext) childFields_RoutingTarget(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12836,6 +13005,44 @@ func (ec *executionContext) field_Query_resolvedAt_args(ctx context.Context, raw
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_simulateRouting_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "by",
+		func(ctx context.Context, v any) (LinkBy, error) {
+			return ec.unmarshalNLinkBy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkBy(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["by"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "routing",
+		func(ctx context.Context, v any) (LinkRoutingInput, error) {
+			return ec.unmarshalNLinkRoutingInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["routing"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
+		func(ctx context.Context, v any) (*clickstore.Range, error) {
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋclickstoreᚐRange(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["range"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*ClickFilter, error) {
+			return ec.unmarshalOClickFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg3
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_workspace_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -12847,6 +13054,20 @@ func (ec *executionContext) field_Query_workspace_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["by"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_RoutingSimulation_flows_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
 	return args, nil
 }
 
@@ -29478,6 +29699,50 @@ func (ec *executionContext) fieldContext_Query_explainRedirect(ctx context.Conte
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_simulateRouting(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_simulateRouting(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().SimulateRouting(ctx, fc.Args["by"].(LinkBy), fc.Args["routing"].(LinkRoutingInput), fc.Args["range"].(*clickstore.Range), fc.Args["filter"].(*ClickFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *stats.Simulation) graphql.Marshaler {
+			return ec.marshalORoutingSimulation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐSimulation(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_simulateRouting(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RoutingSimulation(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_simulateRouting_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_resolvedAt(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31884,6 +32149,185 @@ func (ec *executionContext) fieldContext_RotateWebhookSecretPayload_errors(_ con
 	return fc, nil
 }
 
+func (ec *executionContext) _RoutingEnd_ruleId(ctx context.Context, field graphql.CollectedField, obj *RoutingEnd) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingEnd_ruleId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RuleID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingEnd_ruleId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingEnd", field, false, false, "ID")
+}
+
+func (ec *executionContext) _RoutingEnd_ruleName(ctx context.Context, field graphql.CollectedField, obj *RoutingEnd) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingEnd_ruleName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RuleName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingEnd_ruleName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingEnd", field, false, false, "String")
+}
+
+func (ec *executionContext) _RoutingEnd_targetId(ctx context.Context, field graphql.CollectedField, obj *RoutingEnd) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingEnd_targetId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TargetID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingEnd_targetId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingEnd", field, false, false, "ID")
+}
+
+func (ec *executionContext) _RoutingEnd_url(ctx context.Context, field graphql.CollectedField, obj *RoutingEnd) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingEnd_url(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.URL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingEnd_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingEnd", field, false, false, "String")
+}
+
+func (ec *executionContext) _RoutingFlow_from(ctx context.Context, field graphql.CollectedField, obj *RoutingFlow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingFlow_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RoutingEnd) graphql.Marshaler {
+			return ec.marshalNRoutingEnd2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRoutingEnd(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingFlow_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RoutingFlow",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RoutingEnd(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RoutingFlow_to(ctx context.Context, field graphql.CollectedField, obj *RoutingFlow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingFlow_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.To, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RoutingEnd) graphql.Marshaler {
+			return ec.marshalNRoutingEnd2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRoutingEnd(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingFlow_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RoutingFlow",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RoutingEnd(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RoutingFlow_visits(ctx context.Context, field graphql.CollectedField, obj *RoutingFlow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingFlow_visits(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Visits, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingFlow_visits(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingFlow", field, false, false, "Int64")
+}
+
 func (ec *executionContext) _RoutingRule_ruleId(ctx context.Context, field graphql.CollectedField, obj *link.LinkRule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -32070,6 +32514,165 @@ func (ec *executionContext) _RoutingRule_stickiness(ctx context.Context, field g
 }
 func (ec *executionContext) fieldContext_RoutingRule_stickiness(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RoutingRule", field, false, false, "Stickiness")
+}
+
+func (ec *executionContext) _RoutingSimulation_visits(ctx context.Context, field graphql.CollectedField, obj *stats.Simulation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingSimulation_visits(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Visits, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingSimulation_visits(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingSimulation", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _RoutingSimulation_moved(ctx context.Context, field graphql.CollectedField, obj *stats.Simulation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingSimulation_moved(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Moved, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingSimulation_moved(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingSimulation", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _RoutingSimulation_unknown(ctx context.Context, field graphql.CollectedField, obj *stats.Simulation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingSimulation_unknown(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Unknown, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingSimulation_unknown(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingSimulation", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _RoutingSimulation_unknownBecause(ctx context.Context, field graphql.CollectedField, obj *stats.Simulation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingSimulation_unknownBecause(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UnknownBecause, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingSimulation_unknownBecause(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingSimulation", field, false, false, "String")
+}
+
+func (ec *executionContext) _RoutingSimulation_since(ctx context.Context, field graphql.CollectedField, obj *stats.Simulation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingSimulation_since(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Since, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingSimulation_since(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RoutingSimulation", field, false, false, "Time")
+}
+
+func (ec *executionContext) _RoutingSimulation_flows(ctx context.Context, field graphql.CollectedField, obj *stats.Simulation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RoutingSimulation_flows(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.RoutingSimulation().Flows(ctx, obj, fc.Args["first"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*RoutingFlow) graphql.Marshaler {
+			return ec.marshalORoutingFlow2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRoutingFlowᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RoutingSimulation_flows(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RoutingSimulation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RoutingFlow(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_RoutingSimulation_flows_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _RoutingTarget_targetId(ctx context.Context, field graphql.CollectedField, obj *link.LinkTarget) (ret graphql.Marshaler) {
@@ -53815,6 +54418,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_explainRedirect(ctx, field)
 				})
+		case "simulateRouting":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_simulateRouting(ctx, field)
+				})
 		case "resolvedAt":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
 				true, false,
@@ -55030,6 +55639,97 @@ func (ec *executionContext) _RotateWebhookSecretPayload(ctx context.Context, sel
 	return out
 }
 
+var routingEndImplementors = []string{"RoutingEnd"}
+
+func (ec *executionContext) _RoutingEnd(ctx context.Context, sel ast.SelectionSet, obj *RoutingEnd) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, routingEndImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RoutingEnd")
+		case "ruleId":
+			out.Values[i] = ec._RoutingEnd_ruleId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "ruleName":
+			out.Values[i] = ec._RoutingEnd_ruleName(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "targetId":
+			out.Values[i] = ec._RoutingEnd_targetId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "url":
+			out.Values[i] = ec._RoutingEnd_url(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var routingFlowImplementors = []string{"RoutingFlow"}
+
+func (ec *executionContext) _RoutingFlow(ctx context.Context, sel ast.SelectionSet, obj *RoutingFlow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, routingFlowImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RoutingFlow")
+		case "from":
+			out.Values[i] = ec._RoutingFlow_from(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "to":
+			out.Values[i] = ec._RoutingFlow_to(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "visits":
+			out.Values[i] = ec._RoutingFlow_visits(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var routingRuleImplementors = []string{"RoutingRule"}
 
 func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionSet, obj *link.LinkRule) graphql.Marshaler {
@@ -55076,6 +55776,65 @@ func (ec *executionContext) _RoutingRule(ctx context.Context, sel ast.SelectionS
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var routingSimulationImplementors = []string{"RoutingSimulation"}
+
+func (ec *executionContext) _RoutingSimulation(ctx context.Context, sel ast.SelectionSet, obj *stats.Simulation) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, routingSimulationImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RoutingSimulation")
+		case "visits":
+			out.Values[i] = ec._RoutingSimulation_visits(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "moved":
+			out.Values[i] = ec._RoutingSimulation_moved(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "unknown":
+			out.Values[i] = ec._RoutingSimulation_unknown(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "unknownBecause":
+			out.Values[i] = ec._RoutingSimulation_unknownBecause(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "since":
+			out.Values[i] = ec._RoutingSimulation_since(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "flows":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._RoutingSimulation_flows(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -59938,6 +60697,11 @@ func (ec *executionContext) marshalNLinkRouting2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return ec._LinkRouting(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNLinkRoutingInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐLinkRoutingInput(ctx context.Context, v any) (LinkRoutingInput, error) {
+	res, err := ec.unmarshalInputLinkRoutingInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐStatus(ctx context.Context, v any) (routing.Status, error) {
 	tmp, err := limit.UnmarshalString(v)
 	res := routing.Status(tmp)
@@ -60549,6 +61313,22 @@ func (ec *executionContext) unmarshalNRotateApiKeyInput2githubᚗcomᚋlinkforge
 func (ec *executionContext) unmarshalNRotateWebhookSecretInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRotateWebhookSecretInput(ctx context.Context, v any) (RotateWebhookSecretInput, error) {
 	res, err := ec.unmarshalInputRotateWebhookSecretInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRoutingEnd2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRoutingEnd(ctx context.Context, sel ast.SelectionSet, v *RoutingEnd) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RoutingEnd!")
+		return graphql.Null
+	}
+	return ec._RoutingEnd(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRoutingFlow2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRoutingFlow(ctx context.Context, sel ast.SelectionSet, v *RoutingFlow) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RoutingFlow!")
+		return graphql.Null
+	}
+	return ec._RoutingFlow(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNRoutingRule2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLinkRule(ctx context.Context, sel ast.SelectionSet, v link.LinkRule) graphql.Marshaler {
@@ -63670,6 +64450,25 @@ func (ec *executionContext) unmarshalORoutingDefaultsInput2ᚖgithubᚗcomᚋlin
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalORoutingFlow2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRoutingFlowᚄ(ctx context.Context, sel ast.SelectionSet, v []*RoutingFlow) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRoutingFlow2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRoutingFlow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalORoutingRuleInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐRuleᚄ(ctx context.Context, v any) ([]*routing.Rule, error) {
 	if v == nil {
 		return nil, nil
@@ -63685,6 +64484,13 @@ func (ec *executionContext) unmarshalORoutingRuleInput2ᚕᚖgithubᚗcomᚋlink
 		}
 	}
 	return res, nil
+}
+
+func (ec *executionContext) marshalORoutingSimulation2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚋstatsᚐSimulation(ctx context.Context, sel ast.SelectionSet, v *stats.Simulation) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RoutingSimulation(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalORoutingTestInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋrouteᚋroutingᚐTestᚄ(ctx context.Context, v any) ([]*routing.Test, error) {

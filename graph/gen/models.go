@@ -1393,6 +1393,28 @@ type RoutingDefaultsInput struct {
 	Bots graphql.Omittable[*routing.BotPolicy] `json:"bots,omitempty"`
 }
 
+// Where a flow ends: a target of the present or of the other routing, or the link's own URL.
+type RoutingEnd struct {
+	// The rule; null: the link's own URL, or a rule that only the other routing has.
+	RuleID *string `json:"ruleId,omitempty"`
+	// The name of the rule; null: it has none, or has been removed.
+	RuleName *string `json:"ruleName,omitempty"`
+	// The target; null: the link's own URL, or a target that only the other routing has.
+	TargetID *string `json:"targetId,omitempty"`
+	// The destination; null: a target that has been removed.
+	URL *string `json:"url,omitempty"`
+}
+
+// Clicks that go from one end to another, or to the same.
+type RoutingFlow struct {
+	// The end that was recorded at the click, with its present name and URL.
+	From *RoutingEnd `json:"from"`
+	// The end with the other routing.
+	To *RoutingEnd `json:"to"`
+	// The number of clicks.
+	Visits int64 `json:"visits"`
+}
+
 // Input of scheduleLinkChange.
 type ScheduleLinkChangeInput struct {
 	// The link.

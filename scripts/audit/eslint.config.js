@@ -8,7 +8,7 @@ const values = [
   'ArchiveSection', 'CodePreview', 'DestinationCheck', 'FieldChange', 'ImportCount', 'ImportHost', 'ImportLoss', 'ImportLossCount',
   'ImportReport', 'ImportRow', 'Latency', 'LinkCard', 'LinkGate', 'LinkOrigin', 'LinkRouting', 'LinkVersion', 'LoginChallenge',
   'LoginOptions', 'Metadata', 'PageInfo', 'ParityCount', 'ParityDifference', 'ParityReport', 'Period', 'PlatformStats', 'QrCode',
-  'QrStyle', 'QueryCondition', 'QueryForwarding', 'Quota', 'RateLimit', 'RedirectExplanation', 'RedirectStep', 'RoutingRule',
+  'QrStyle', 'QueryCondition', 'QueryForwarding', 'Quota', 'RateLimit', 'RedirectExplanation', 'RedirectStep', 'RoutingEnd', 'RoutingFlow', 'RoutingRule', 'RoutingSimulation',
   'RoutingTarget', 'RoutingTest', 'RoutingWarning', 'SecondFactors', 'SsoIdentity', 'Stats', 'StatsPoint', 'StatsSlice', 'Tag',
   'UnmatchedRequest', 'UserError', 'Utm', 'VisitCondition', 'VisitReading', 'VisitSample', 'WebhookAttempt', 'WeeklySchedule',
   'WorkspaceArchive',
