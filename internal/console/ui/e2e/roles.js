@@ -147,6 +147,14 @@ async function aside(page, workspace, isRough) {
   assert.match(head, /^\ufeff"url","shortUrl","title"/);
   assert.ok(rows.some(row => row.startsWith('"https://shop.example.com/spring",') && row.includes('"sale"')), rows);
 
+  await page.goto(`${base}/app/${workspace.slug}/links/${workspace.links[0].id}?tab=rules`);
+  await type(page, page.getByLabel('URL', { exact: true }).first(), 'https://shop.example.com/phones');
+  await press(page, page.getByRole('button', { name: 'Try on the last 30 days' }));
+  await page.getByText(/ of 34 clicks would go elsewhere/).waitFor();
+  await page.getByText('→ Phones: shop.example.com/phones').waitFor();
+  if (!isRough) await check(page, 'link-simulation');
+  await press(page, page.getByRole('button', { name: 'Cancel' }));
+
   await page.goto(`${base}/app/account`);
   await page.getByRole('heading', { name: 'Your account' }).waitFor();
   if (!isRough) await check(page, 'account', { shots: true });

@@ -11,6 +11,7 @@ import type { LinkData } from './link';
 import { pick, useLinkDraft } from './link-draft';
 import { Plan } from './link-history';
 import { Settings } from './link-routing';
+import { TryClicks } from './link-simulation';
 import { describePath, type Explanation, TryVisit } from './link-visit';
 import type { Offers } from './links';
 import { type Condition, type Draft, draftOf, inputOf, type Kind, newCondition, newRule, newTarget, type Rule, type Target } from './rule-draft';
@@ -40,6 +41,7 @@ export function Rules({ link, routing, offers, reload }: RulesProps) {
         <p class="notice" key={field.join()}><span class="soft">{describePath(field)}</span>{message}</p>
       ))}
       <TryVisit link={link} routing={changed.length > 0 ? unsaved : undefined} isAsked={isAsked} tell={setExplanation} />
+      {changed.length > 0 && <TryClicks link={link} routing={unsaved} />}
       <Form action="Save" submit={() => save({ routing: unsaved })} {...footer}>
         <section class="section">
           <div class="row">

@@ -110,7 +110,7 @@ function useExplanation(link: LinkData, { at, country, path, query, ...others }:
 }
 
 // describe names the part of the routing or of the visit that the server refuses.
-function describe(error: CombinedError): string {
+export function describe(error: CombinedError): string {
   const field = error.graphQLErrors[0]?.extensions['field'] as string[] | undefined;
   return [describePath(field?.slice(1) ?? []), messageOf(error)].filter(Boolean).join(': ');
 }
