@@ -46,6 +46,7 @@ var (
 	roundSize    = flag.Int("round", 200_000, "number of clicks that are ingested before PostgreSQL copies the same")
 	engines      = flag.String("engines", "postgres,sqlite,clickhouse", "the engines that are measured")
 	queries      = flag.Int("asks", 200, "number of repetitions of each query")
+	simulated    = flag.Int("simulated", 1_000_000, "number of clicks that a routing is tried on; 0 leaves it out")
 	checks       = flag.Int("checks", 40, "number of ranges whose stats are compared with the clicks")
 )
 
@@ -122,6 +123,7 @@ func (b *bench) run() {
 	b.query()
 	b.checkClicks()
 	b.checkRanges()
+	b.simulate()
 	rig.Check(stop())
 }
 
