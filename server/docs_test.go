@@ -27,8 +27,8 @@ import (
 // tutorial has the README and the pages of the guide in reading order: later pages use objects that
 // earlier ones create.
 var tutorial = []string{"README.md", "getting-started.md", "command-line.md", "links.md", "routing.md", "history.md",
-	"authentication.md", "domains.md", "limits.md", "analytics.md", "what-if.md", "graphql-api.md", "persisted-documents.md",
-	"subscriptions.md", "events.md", "webhooks.md", "imports.md", "archives.md", recipePage}
+	"authentication.md", "domains.md", "limits.md", "analytics.md", "what-if.md", "graphql-api.md",
+	"persisted-documents.md", "subscriptions.md", "events.md", "webhooks.md", "imports.md", "archives.md", recipePage}
 
 var (
 	fencedBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")

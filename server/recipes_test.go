@@ -145,10 +145,10 @@ const (
 		const { createHmac } = await import('node:crypto');
 		const worker = (await import('data:text/javascript,' + encodeURIComponent(recipe))).default;
 		const body = new URLSearchParams({ command: '/shorten', text: typed }).toString();
-		const call = (secret, at) => worker.fetch(new Request('https://worker.example/', { method: 'POST', body, headers: {
-			'X-Slack-Request-Timestamp': at,
-			'X-Slack-Signature': 'v0=' + createHmac('sha256', secret).update('v0:' + at + ':' + body).digest('hex'),
-		} }), { SLACK_SIGNING_SECRET: 'ours', LINKFORGE_API_KEY: key });
+		const sign = (secret, at) => createHmac('sha256', secret).update('v0:' + at + ':' + body).digest('hex');
+		const call = (secret, at) => worker.fetch(new Request('https://worker.example/', { method: 'POST', body,
+			headers: { 'X-Slack-Request-Timestamp': at, 'X-Slack-Signature': 'v0=' + sign(secret, at) },
+		}), { SLACK_SIGNING_SECRET: 'ours', LINKFORGE_API_KEY: key });
 		const now = Math.floor(Date.now() / 1000);
 		for (const refused of [await call('theirs', now), await call('ours', now - 301), await call('ours', '')]) {
 			if (refused.status !== 401) throw new Error(await refused.text());

@@ -26,7 +26,8 @@ var (
 	on     = flag.String("on", "postgres", "the database: postgres or sqlite")
 	only   = flag.String("only", "", "the loads to measure, separated by commas; empty for all")
 	rounds = flag.Int("rounds", 5, "number of bursts of each target")
-	burst  = flag.Duration("burst", 2*time.Second, "duration of a burst of calls; one of redirects takes half as long again")
+	burst  = flag.Duration("burst", 2*time.Second,
+		"duration of a burst of calls; one of redirects takes half as long again")
 )
 
 const (

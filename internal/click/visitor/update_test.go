@@ -160,7 +160,8 @@ func TestUpdate_LeavesTheFileAfterAnError(t *testing.T) {
 		"damaged gzip":             {answer: answer(flipped(gzipped(t, noise), 50_000)), want: "gzip: "},
 		"nothing":                  {answer: answer(nil), want: "are not used: "},
 		"a page":                   {answer: answer([]byte("<!doctype html>")), want: "are not used: "},
-		"an archive of other text": {answer: answer(archived(t, "a.txt", "text")), want: "the archive has no .mmdb file"},
+		"an archive of other text": {answer: answer(archived(t, "a.txt", "text")),
+			want: "the archive has no .mmdb file"},
 		"another database": {answer: answer(must.Value(visitortest.Encode("ASN",
 			map[string]string{"1.0.0.0/8": "AU"}))(t)), want: "it knows the countries of 0 of 10 well-known addresses"},
 		"a part of the world": {answer: answer(must.Value(visitortest.Encode("DBIP",
@@ -179,7 +180,8 @@ func TestUpdate_LeavesTheFileAfterAnError(t *testing.T) {
 		"redirected in circles": {answer: http.RedirectHandler("/circle?key=secret", http.StatusFound).ServeHTTP,
 			want: "redirects too often"},
 		"http":                {url: "http://secret@example.com/", want: "the URL must be one of https://"},
-		"no URL":              {url: "https://secret\x00/", want: "from an invalid URL: the URL must be one of https://"},
+		"no URL": {url: "https://secret\x00/",
+			want: "from an invalid URL: the URL must be one of https://"},
 		"a server of no name": {url: "https://secret@127.0.0.1:1/", want: "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func TestSimulation_IsWhatHappens(t *testing.T) {
 		must.NoError(t, visitortest.WriteCountries(path, map[string]string{
 			"192.0.2.0/24": "DE", "198.51.100.0/24": "CH", "203.0.113.0/24": "FR",
 		}))
-		countries := must.Value(visitor.OpenCountries(path, slog.New(slog.DiscardHandler)))(t)
+		countries := must.Value(visitor.OpenCountries(path, false, slog.New(slog.DiscardHandler)))(t)
 		b.Visits, b.HitQuota = visitor.NewReader(countries), 1<<40
 		create := func(rules []*routing.Rule) *link.Link {
 			change := optional.Set(&routing.Change{Rules: optional.Set(rules)})
