@@ -10,7 +10,6 @@ BURST ?= 3s
 # ARGS of the benchmarks: bench-clicks -engines postgres,clickhouse; bench-graphql -rounds 5 -operations page,create; bench-scale -links, -parts; drill-upgrade -links, -from; drill-restore -links, -clicks.
 CLICKS ?= 10000000
 ARGS ?=
-IMAGE ?= linkforge
 # SQLite, which is translated C, and cryptography share nothing between goroutines, and would be three to ten times
 # slower under the race detector. The driver of SQLite is watched: it uses sync.Map, whose copy in a package that is not
 # watched may be linked for all, and hides from the detector what other packages synchronize by it.
@@ -18,7 +17,7 @@ RACE = $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memor
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore console console-check playground test-playground test-pages test-web test-federation test-chart test-acme bench-lone audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short test-exhaustive test-faults test-race test-postgres18 test-clickhouse test-sso test-all test-bench lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale bench-routing bench-events bench-create bench-cold bench-imports bench-keys bench-login walk drill-upgrade drill-restore console console-check playground test-playground test-pages test-web test-federation test-chart test-acme bench-lone audit check-deploy cluster release release-check test-packages image clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,11 +70,12 @@ test-all: ## everything: lint, exhaustive, faults, race detector, PostgreSQL 18,
 test-bench: ## vet and test the module of the benchmarks
 	cd bench && go vet ./... && go test -short ./...
 
-lint: ## gofmt, the width of lines, the schema beside that of the last release, go vet, and shellcheck where there is one
+lint: ## gofmt, the width of lines, the schema beside that of the last release, go vet, actionlint, and shellcheck where there is one
 	scripts/gofmt-check
 	scripts/columns-check
 	scripts/schema-diff
 	go vet ./...
+	go -C scripts/tools tool actionlint $(CURDIR)/.github/workflows/*.yml
 	@if command -v shellcheck >/dev/null; then scripts/shellcheck; else echo 'shellcheck is not installed: skipped'; fi
 
 generate: ## write the generated code
@@ -169,11 +169,17 @@ check-deploy: ## hold docs/deploy and the Helm chart against the server, and doc
 cluster: ## drill production's layout on this machine: replace its nodes, kill a Redis master and the PostgreSQL primary: ARGS
 	cd bench && go run ./cluster $(ARGS)
 
-release: ## build the archives of a release in dist, with checksums and what is in them: VERSION
-	go run ./scripts/release -version '$(VERSION)'
+release: ## build the artefacts of a release in dist: archives, packages, the image, bills of materials, checksums
+	scripts/release --skip=publish,sign
 
-docker: ## build the container image
-	docker build --build-arg VERSION='$(VERSION)' --tag $(IMAGE) .
+release-check: ## build them twice, in two clones, and compare the checksums
+	scripts/release-check
+
+test-packages: ## install, upgrade, remove and purge the packages of dist, and run its image (root on Debian)
+	scripts/test-packages
+
+image: ## build the image alone, for podman load and docker load: dist/linkforge_VERSION_image.tar
+	scripts/release --skip=publish,sign,archive,nfpm
 
 clean: ## remove what was built
-	rm -rf bin dist coverage.out coverage.html
+	rm -rf bin build dist coverage.out coverage.html

@@ -30,7 +30,11 @@ import (
 
 // Tests of docs/deploy: its settings, URLs and metrics exist.
 
-const deployFolder = "../docs/deploy"
+const (
+	deployFolder = "../docs/deploy"
+	// packageFolder has what the packages install, below deployFolder.
+	packageFolder = "../../deploy/package/"
+)
 
 // longestStop is how long a node may take after LINKFORGE_DRAIN_DELAY: requests, clicks, spans, and
 // some more.
@@ -100,7 +104,7 @@ func TestDeploy_NamesExistingVariables(t *testing.T) {
 	known, variable := variables(), regexp.MustCompile(`LINKFORGE_[A-Z_]+`)
 	known["LINKFORGE_API_KEY"] = false // of clients
 	files := 0
-	for _, root := range []string{deployFolder, "../deploy", "../docker-compose.yml", "../Dockerfile"} {
+	for _, root := range []string{deployFolder, "../deploy", "../docker-compose.yml", "../scripts/tools/image"} {
 		must.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
@@ -188,17 +192,17 @@ func period(t *testing.T, text string) time.Duration {
 	return must.Value(time.ParseDuration(text))(t)
 }
 
-// unit is linkforge.service with its file of variables.
-func unit(t *testing.T) node {
+// unit is linkforge.service with its file of variables: as the packages install it, or for several
+// machines, with the variables in comments too.
+func unit(t *testing.T, several bool) node {
 	t.Helper()
-	text, n := deployed(t, "linkforge.service"), node{env: map[string]string{}}
+	text, n := deployed(t, packageFolder+"linkforge.service"), node{env: map[string]string{}}
 	n.stop = period(t, regexp.MustCompile(`(?m)^TimeoutStopSec=(.+)$`).FindStringSubmatch(text)[1])
-	pairs := strings.Split(deployed(t, "linkforge.env.example"), "\n")
-	for _, line := range regexp.MustCompile(`(?m)^Environment=(.+)$`).FindAllStringSubmatch(text, -1) {
-		pairs = append(pairs, strings.Fields(line[1])...)
-	}
-	for _, pair := range pairs {
-		if name, value, ok := strings.Cut(pair, "="); ok && !strings.HasPrefix(pair, "#") {
+	for line := range strings.Lines(deployed(t, packageFolder+"linkforge.env")) {
+		if several {
+			line = strings.TrimPrefix(line, "#")
+		}
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && strings.HasPrefix(name, "LINKFORGE_") {
 			n.env[name], n.names = strings.Trim(value, `"`), append(n.names, name)
 		}
 	}
@@ -207,7 +211,9 @@ func unit(t *testing.T) node {
 		if n.env[secret] != "" {
 			t.Errorf("%s has a value that everybody would have", secret)
 		}
-		n.env[secret] = deploySecrets[secret]
+		if several {
+			n.env[secret] = deploySecrets[secret]
+		}
 	}
 	return n
 }
@@ -216,7 +222,7 @@ func unit(t *testing.T) node {
 func deployedNodes(t *testing.T) map[string]node {
 	t.Helper()
 	nodes := composed(t)
-	nodes["linkforge.service"] = unit(t)
+	nodes["linkforge.service"] = unit(t, true)
 	nodes["production.golden.yaml"] = chartReleases(t)["production"].node
 	if len(nodes) != 5 {
 		t.Fatalf("%d nodes", len(nodes))
@@ -240,6 +246,21 @@ func TestDeploy_ConfiguresNodes(t *testing.T) {
 		if name != "docker-compose.yml" && (len(c.TrustedProxies) == 0 || c.AdminListen == "") {
 			t.Errorf("%s: no trusted proxies or admin listener: %+v", name, c)
 		}
+	}
+}
+
+// TestDeploy_PackageStartsAnInstance: without a change of its variables, the service is an instance in
+// production whose data is in the folder that the unit creates.
+func TestDeploy_PackageStartsAnInstance(t *testing.T) {
+	t.Parallel()
+	n, text := unit(t, false), deployed(t, packageFolder+"linkforge.service")
+	c := must.Value(config.Parse(n.env, stores.Checks))(t)
+	folder := regexp.MustCompile(`(?m)^StateDirectory=(.+)$`).FindStringSubmatch(text)[1]
+	if c.Development || !c.Embedded() || c.DataDir != "/var/lib/"+folder || c.Listen != ":8080" {
+		t.Errorf("%+v", c)
+	}
+	if least := c.DrainDelay + longestStop; n.stop < least {
+		t.Errorf("it is killed after %s, and may take %s", n.stop, least)
 	}
 }
 
@@ -447,7 +468,8 @@ func TestDeploy_ProgramsAcceptTheirFiles(t *testing.T) {
 		"http { access_log off; client_body_temp_path "+folder+"/a; proxy_temp_path "+folder+
 			"/b; fastcgi_temp_path "+folder+"/c; uwsgi_temp_path "+folder+"/d; scgi_temp_path "+folder+"/e;")
 	for _, command := range [][]string{
-		{"systemd-analyze", "verify", here("linkforge.service", "/usr/local/bin/linkforge", os.Args[0])},
+		{"systemd-analyze", "verify", "--man=no",
+			here(packageFolder+"linkforge.service", "/usr/libexec/linkforge/linkforge", os.Args[0])},
 		{"nginx", "-t", "-e", "stderr", "-g", "pid " + folder + "/pid;", "-c", nginx},
 		{"haproxy", "-c", "-f", here("haproxy.cfg", "/etc/haproxy/tls/sho.rt.pem", pair)},
 		{"haproxy", "-c", "-f", here("haproxy-tcp.cfg")},

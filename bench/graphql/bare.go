@@ -111,7 +111,7 @@ func (c *constants) Workspace() gen.WorkspaceResolver            { return bareWo
 func (c *constants) Link() gen.LinkResolver                      { return bareLink{c: c} }
 func (q bareQuery) Me(context.Context) (*account.Account, error) { return q.c.me, nil }
 
-func (q bareQuery) Workspace(context.Context, gen.WorkspaceBy) (*workspace.Membership, error) {
+func (q bareQuery) Workspace(context.Context, *gen.WorkspaceBy) (*workspace.Membership, error) {
 	return &workspace.Membership{}, nil
 }
 

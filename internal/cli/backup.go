@@ -93,7 +93,7 @@ func writeBackup(
 		return 0, err
 	}
 	partial := file + ".partial"
-	lock := flock.New(partial, flock.SetPermissions(0o600))
+	lock := flock.New(partial+lockBeside, flock.SetPermissions(0o600))
 	held, err := lock.TryLock()
 	if err != nil {
 		return 0, fmt.Errorf("writing the backup: %w", err)
@@ -103,7 +103,7 @@ func writeBackup(
 	}
 	defer lock.Close()
 	defer os.Remove(partial) // after the rename there is nothing to remove
-	out, err := os.OpenFile(partial, os.O_WRONLY|os.O_TRUNC, 0)
+	out, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return 0, fmt.Errorf("writing the backup: %w", err)
 	}

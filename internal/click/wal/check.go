@@ -6,26 +6,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/gofrs/flock"
 )
 
-// idName is the file with the identity of a log: its ID, and the device and inode of its lock. A
-// copy of the folder has another inode.
+// idName is the file with the identity of a log: its ID, and the number of its lock. A copy of the
+// folder has another one.
 const idName = "id"
 
 // identity returns the content of the file for a folder.
 func identity(dir, id string) (string, error) {
-	info, err := os.Stat(filepath.Join(dir, lockName))
-	if err != nil {
-		return "", err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return id, nil
-	}
-	return fmt.Sprintf("%s %d %d", id, stat.Dev, stat.Ino), nil
+	number, err := fileNumber(filepath.Join(dir, lockName))
+	return id + " " + number, err
 }
 
 // identify writes the identity of a new log.
@@ -183,13 +175,4 @@ func (j *Log) Sync() error {
 		return fmt.Errorf("syncing a click log: %w", err)
 	}
 	return nil
-}
-
-// syncDir writes the names of a folder's files to the disk.
-func syncDir(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

@@ -21,6 +21,8 @@ import (
 	"syscall"
 
 	"github.com/gofrs/flock"
+
+	"github.com/linkforge/linkforge/internal/platform/files"
 )
 
 const (
@@ -268,7 +270,7 @@ func (j *Log) turn(size int64) error {
 	}
 	j.tail = tail
 	if j.Durable {
-		return syncDir(j.dir)
+		return files.SyncFolder(j.dir)
 	}
 	return nil
 }
@@ -305,7 +307,7 @@ func (j *Log) Remove() error {
 		}
 		j.bound, j.segments = 0, nil
 		j.mu.Unlock()
-		return errors.Join(os.RemoveAll(j.dir), j.Close())
+		return errors.Join(j.Close(), os.RemoveAll(j.dir)) // Windows removes no open file
 	})
 	if err != nil {
 		return fmt.Errorf("removing a journal: %w", err)

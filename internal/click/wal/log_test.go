@@ -81,8 +81,8 @@ func leave(t *testing.T, j *Log) *Log {
 	return found[0]
 }
 
-// files are the names of what lies in a folder.
-func files(t *testing.T, dir string) (names []string) {
+// filesOf are the names of what lies in a folder.
+func filesOf(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries := must.Value(os.ReadDir(dir))(t)
 	for _, e := range entries {
@@ -282,7 +282,7 @@ func TestRelease_RemovesWholeSegments(t *testing.T) {
 		}
 		begin = kept
 	}
-	if got := files(t, j.dir); len(got) != 3 {
+	if got := filesOf(t, j.dir); len(got) != 3 {
 		t.Errorf("%v, want the last segment, the identity and the lock", got)
 	}
 	next := leave(t, j)
