@@ -130,7 +130,7 @@ func TestFiles_LockOnce(t *testing.T) {
 		all.Wait()
 		wanttest.Equal(t, int64(6), entered.Load(), "entered")
 		n := must.Value(d.NewSelect().Table("leases").Count(db.AsSystem(t.Context())))(t)
-		wanttest.Equal(t, 0, n, "rows of locks")
+		wanttest.Equal(t, int64(0), n, "rows of locks")
 		if err := one.Unlock(t.Context(), "a"); err == nil {
 			t.Error("unlocked twice")
 		}
@@ -162,7 +162,7 @@ func TestFiles_LockOutlivesNoNode(t *testing.T) {
 		c.ahead.Store(int64(2 * lease.Life))
 		must.NoError(t, other.CleanUp(ctx, allHosts))
 		n := must.Value(d.NewSelect().Table("leases").Count(db.AsSystem(ctx)))(t)
-		wanttest.Equal(t, 0, n, "rows of locks of dead nodes")
+		wanttest.Equal(t, int64(0), n, "rows of locks of dead nodes")
 	})
 }
 
