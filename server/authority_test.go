@@ -462,7 +462,8 @@ func removeDomain(t *testing.T, a *authority, e customers, domainID string) {
 		t.Errorf("%d files", files())
 	}
 	placed := a.placed()
-	e.ask(t, `mutation ($d: ID!) { removeDomain(input: {id: $d}) { errors { message } } }`, map[string]any{"d": domainID})
+	e.ask(t, `mutation ($d: ID!) { removeDomain(input: {id: $d}) { errors { message } } }`,
+		map[string]any{"d": domainID})
 	for _, ip := range []string{firstIP, secondIP} {
 		polltest.Until(t, "the removed domain is refused", func() bool {
 			_, err := a.visit(ip, "claimed.customer.test", "/")
