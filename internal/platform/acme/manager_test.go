@@ -314,6 +314,7 @@ func TestKindOf(t *testing.T) {
 		"limit":               {problem(acme.ProblemTypeRateLimited, 429), ofLimit},
 		"limit of a proxy":    {problem("about:blank", 429), ofLimit},
 		"down":                {problem(acme.ProblemTypeServerInternal, 500), ofAuthority},
+		"down, in HTML":       {errors.New("getting directory: HTTP 503: <html>"), ofAuthority},
 		"elsewhere":           {problem(acme.ProblemTypeConnection, 400), ofHost},
 		"another server":      {problem(acme.ProblemTypeUnauthorized, 403), ofHost},
 		"no name":             {problem(acme.ProblemTypeDNS, 400), ofHost},

@@ -156,6 +156,9 @@ type failure struct {
 // repeatAfter is when a failure that lasts is logged again.
 const repeatAfter = 24 * time.Hour
 
+// serverError matches the error of a response that is no problem document, for which the library has no type.
+var serverError = regexp.MustCompile(`\bHTTP 5\d\d: `)
+
 // kindOf returns the kind of an error of an order.
 func kindOf(err error) kind {
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired ||
@@ -164,7 +167,7 @@ func kindOf(err error) kind {
 	}
 	problem, isProblem := errors.AsType[acme.Problem](err)
 	if !isProblem {
-		if _, isNetwork := errors.AsType[*url.Error](err); isNetwork {
+		if _, isNetwork := errors.AsType[*url.Error](err); isNetwork || serverError.MatchString(err.Error()) {
 			return ofAuthority
 		}
 		return ofOrder
