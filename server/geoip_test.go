@@ -42,7 +42,7 @@ func TestGeoIP_UpdatesTheFile(t *testing.T) {
 	updating.env = append(updating.env, trust)
 	without := start(t, b.inProcesses(), trust, "LINKFORGE_GEOIP_URL="+url+"/unwanted")
 	start(t, updating, "LINKFORGE_GEOIP_UPDATE=30d", "LINKFORGE_GEOIP_URL="+url+"/{month}")
-	same(t, "the database without a file", without.attribution(t), "no database, no link")
+	same(t, "the database without a file", without.attribution(t, "first"), "no database, no link")
 	updated := filepath.Join(folderOf(updating.env), "countries.mmdb")
 	polltest.Until(t, "the node downloads the file", func() bool {
 		got, _ := os.ReadFile(updated)
@@ -55,7 +55,7 @@ func TestGeoIP_UpdatesTheFile(t *testing.T) {
 	if !strings.HasPrefix(said, "wrote "+file+`: "DBIP-Country-Lite" of 2024-01-01`+"\n") {
 		t.Errorf("the command prints %q", said)
 	}
-	same(t, "the database of a file", start(t, b).attribution(t), "DBIP-Country-Lite, linked")
+	same(t, "the database of a file", start(t, b).attribution(t, "second"), "DBIP-Country-Lite, linked")
 	for range len(requests) {
 		if path := <-requests; path == "/unwanted" {
 			t.Error("a node has downloaded a file without the setting")
@@ -78,10 +78,10 @@ func TestGeoIP_NamedFileMustExist(t *testing.T) {
 	start(t, b, missing, "LINKFORGE_GEOIP_UPDATE=30d", "LINKFORGE_GEOIP_URL=https://127.0.0.1:1/")
 }
 
-// attribution is the name of the database of countries, and whether a page of stats links to DB-IP.
-func (s *server) attribution(t *testing.T) string {
+// attribution is the name of the database of countries, and whether a page of stats of a new workspace links to DB-IP.
+func (s *server) attribution(t *testing.T, slug string) string {
 	t.Helper()
-	who := s.tenant(t, "attributed")
+	who := s.tenant(t, slug)
 	l := who.shorten(t, "https://example.com/").Link
 	who.publish(t, l.ID)
 	name := who.ask(t, `{ countryDatabase }`, nil).text("countryDatabase")
