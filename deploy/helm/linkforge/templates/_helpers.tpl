@@ -156,7 +156,7 @@ capabilities: {drop: [ALL]}
 {{- $problems = append $problems (printf "settings.%s: set %s instead" $setting $value) }}
 {{- end }}
 {{- end }}
-{{- range $setting := list "LINKFORGE_ENV" "LINKFORGE_LISTEN" "LINKFORGE_ADMIN_LISTEN" "LINKFORGE_DATA_DIR" }}
+{{- range $setting := list "LINKFORGE_ENV" "LINKFORGE_LISTEN" "LINKFORGE_ADMIN_LISTEN" "LINKFORGE_DATA_DIR" "LINKFORGE_TLS" }}
 {{- if hasKey $v.settings $setting }}
 {{- $problems = append $problems (printf "settings.%s: the chart sets it; remove it" $setting) }}
 {{- end }}
