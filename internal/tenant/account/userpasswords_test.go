@@ -155,7 +155,10 @@ func TestPassword_AddressesTakeTurns(t *testing.T) {
 			flood <- err
 		}()
 	}
-	polltest.Until(t, "the flood waits", func() bool { _, waiting := p.turns.Stats(); return waiting >= 8 })
+	polltest.Until(t, "the flood waits, or was refused", func() bool {
+		used, waiting := p.turns.Stats()
+		return waiting >= 8 && done.Load()+int64(waiting)+used >= 40
+	})
 	before := done.Load()
 	if good, err := p.Matches(t.Context(), hash, examplePassword, "victim"); err != nil || !good {
 		t.Errorf("the victim: %t, %v", good, err)
