@@ -31,7 +31,7 @@ type (
 	keysCreate struct {
 		listing
 		Slug    string   `arg:"" help:"The workspace's slug, or its id."`
-		Scopes  []string `required:"" placeholder:"SCOPE,…" help:"What the key may do: ${scopes}. a key with LINKS_CREATE alone is publishable."`
+		Scopes  []string `required:"" placeholder:"SCOPE,…" help:"What the key may do: ${scopes}. A key with LINKS_CREATE alone is publishable."`
 		Name    string   `default:"Command line" help:"The displayed name."`
 		Host    []string `help:"The only hosts that its links may lead to; a publishable key needs some."`
 		Folder  []string `placeholder:"ID" help:"Ids of the only folders whose links it can see."`

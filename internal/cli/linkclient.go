@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/platform/optional"
+	"github.com/linkforge/linkforge/internal/route/routing"
 )
 
 type (
@@ -222,8 +223,8 @@ func (r statsRow) name(zone *time.Location) string {
 
 // Run shows the clicks of a link.
 func (l linksStats) Run(ctx context.Context, io IO) error {
-	zone, err := time.LoadLocation(l.Timezone)
-	if err != nil {
+	zone := routing.LoadZone(l.Timezone)
+	if zone == nil {
 		return errors.New("--timezone must be the IANA name of a time zone, such as Europe/Berlin")
 	}
 	from, to, err := l.period(time.Now().In(zone))
