@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/cli/manifest"
+	"github.com/linkforge/linkforge/internal/platform/config"
 	"github.com/linkforge/linkforge/internal/platform/validate"
 )
 
@@ -130,12 +131,7 @@ func parseInstant(flag, text string, now time.Time, sign time.Duration) (time.Ti
 			return at.UTC(), nil
 		}
 	}
-	length, err := time.ParseDuration(text)
-	if number, isDays := strings.CutSuffix(text, "d"); isDays {
-		var days int
-		days, err = strconv.Atoi(number)
-		length = time.Duration(min(days, maxDays+1)) * day
-	}
+	length, err := config.ParseDuration(text)
 	if err != nil || length <= 0 || length > maxDays*day {
 		return time.Time{}, fmt.Errorf("%s must be a date as 2027-01-01, which begins in UTC, a time as "+
 			"2027-01-01T12:00:00Z, or a time from now as 90d or 12h, at most %dd", flag, maxDays)

@@ -94,7 +94,7 @@ func (c Checks) decode(field reflect.Value, tag reflect.StructTag, text string) 
 		integer := func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 		value, err = parseRange(text, tag, integer, "must be a whole number from %v to %v")
 	case time.Duration:
-		value, err = parseRange(text, tag, parseDuration, "must be a duration from %v to %v, as in 30d, 24h or 90m")
+		value, err = parseRange(text, tag, ParseDuration, "must be a duration from %v to %v, as in 30d, 24h or 90m")
 	case slog.Level:
 		value, err = parseLevel(text)
 	case []byte:
@@ -136,8 +136,8 @@ func parseRange[T int64 | time.Duration](
 	return value, nil
 }
 
-// parseDuration reads what time.ParseDuration reads, and whole days.
-func parseDuration(text string) (time.Duration, error) {
+// ParseDuration reads what time.ParseDuration reads, and whole days.
+func ParseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)
 		return time.Duration(n) * 24 * time.Hour, err

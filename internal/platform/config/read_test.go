@@ -67,7 +67,7 @@ func TestConfig_FieldsHaveTags(t *testing.T) {
 			case int, int64:
 				_, err = strconv.ParseInt(tag.Get(name), 10, 64)
 			case time.Duration:
-				_, err = parseDuration(tag.Get(name))
+				_, err = ParseDuration(tag.Get(name))
 			}
 			if err != nil {
 				t.Errorf("%s has no %s: %v", env, name, err)
