@@ -266,10 +266,10 @@ func divide(n int64, targets []*routing.Target) []int64 {
 	parts, rests, order := make([]int64, len(targets)), make([]int64, len(targets)), make([]int, len(targets))
 	sum, left := int64(0), n
 	for _, t := range targets {
-		sum += int64(optional.Or(t.Share, 1))
+		sum += int64(t.EffectiveShare())
 	}
 	for i, t := range targets {
-		product := n * int64(optional.Or(t.Share, 1))
+		product := n * int64(t.EffectiveShare())
 		parts[i], rests[i], order[i] = product/sum, product%sum, i
 		left -= parts[i]
 	}

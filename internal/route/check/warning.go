@@ -83,7 +83,7 @@ func Warnings(r *routing.Routing, s *WarningContext) (found []*Warning) {
 // alwaysDecides reports whether the rule holds for every visit and always has an available target.
 func alwaysDecides(r *routing.Rule) bool {
 	return len(r.When) == 0 && len(r.Unless) == 0 && slices.ContainsFunc(r.Targets, func(t *routing.Target) bool {
-		return optional.Or(t.Share, 1) > 0 && t.MaxClicks == nil
+		return t.EffectiveShare() > 0 && t.MaxClicks == nil
 	})
 }
 

@@ -162,7 +162,7 @@ func appendRule(b []byte, index int, r *Rule) []byte {
 	for _, t := range r.Targets {
 		b = AppendText(b, t.ID)
 		b = AppendNumber(b, targetHash(t.ID), 8)
-		b = AppendNumber(b, uint64(t.share()), 2)
+		b = AppendNumber(b, uint64(t.EffectiveShare()), 2)
 		b = AppendNumber(b, uint64(optional.Value(t.MaxClicks)), 8)
 		b = AppendText(b, fallbackText(t.URL))
 	}

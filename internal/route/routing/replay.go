@@ -264,11 +264,11 @@ func (r *replayedRule) choose(isBot bool) Choice {
 	c := Choice{Rule: r.index}
 	largest := -1
 	for i, t := range r.Targets {
-		if t.share() == 0 {
+		if t.EffectiveShare() == 0 {
 			continue
 		}
 		c.Targets = append(c.Targets, i)
-		if largest < 0 || t.share() > r.Targets[largest].share() {
+		if largest < 0 || t.EffectiveShare() > r.Targets[largest].EffectiveShare() {
 			largest = i
 		}
 	}
@@ -288,7 +288,7 @@ func (r *replayedRule) choose(isBot bool) Choice {
 // visitor who got a target of one gets it of the other.
 func (r *Rule) DrawsLike(other *Rule) bool {
 	return r.Stickiness == other.Stickiness && slices.EqualFunc(r.Targets, other.Targets, func(a, b *Target) bool {
-		return a.ID == b.ID && a.share() == b.share()
+		return a.ID == b.ID && a.EffectiveShare() == b.EffectiveShare()
 	})
 }
 

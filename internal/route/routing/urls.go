@@ -22,7 +22,7 @@ func (r *Routing) EnabledURLs() (urls []string) {
 	}
 	for _, rule := range r.Rules {
 		for _, target := range rule.Targets {
-			if rule.isEnabled() && target.share() > 0 && target.URL != nil {
+			if rule.isEnabled() && target.EffectiveShare() > 0 && target.URL != nil {
 				urls = append(urls, *target.URL)
 			}
 		}

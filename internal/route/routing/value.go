@@ -235,13 +235,8 @@ func (r *Rule) isEnabled() bool {
 	return optional.Or(r.Enabled, true) && !slices.ContainsFunc(r.conditions(), isUnknown)
 }
 
-// share returns the share of the target.
-func (t *Target) share() int {
-	if t.Share == nil {
-		return 1
-	}
-	return *t.Share
-}
+// EffectiveShare returns the share of the target, which is 1 unless it has another.
+func (t *Target) EffectiveShare() int { return optional.Or(t.Share, 1) }
 
 // Label describes a rule or a target to users: by its name, the position of the rule, or the URL of
 // the target, which may be that of the link. It is empty for an ID that the routing does not
