@@ -39,10 +39,8 @@ func (a *app) openAuthority() error {
 			return a.servesDomain(ctx, host, client)
 		},
 		MayOrder: func(ctx context.Context, host string) (bool, error) {
-			if slices.Contains(hosts, host) {
-				return true, nil
-			}
-			return a.Domains.IsVerified(ctx, host)
+			may, err := a.MayHaveCertificate(ctx, []string{host})
+			return may[host], err
 		},
 	}
 	if c.KeyID != "" {

@@ -74,15 +74,20 @@ func (s *Stores) Jobs() []jobs.Job {
 
 // cleanUpCertificates deletes those of hosts that are neither of the instance nor verified domains.
 func (s *Stores) cleanUpCertificates(ctx context.Context) error {
-	return s.Certificates.CleanUp(ctx, func(ctx context.Context, hosts []string) (map[string]bool, error) {
-		may, err := s.Domains.Verified(ctx, hosts)
-		for _, host := range s.config.CertifiedHosts() {
-			if err == nil {
-				may[host] = true
-			}
-		}
-		return may, err
-	})
+	return s.Certificates.CleanUp(ctx, s.MayHaveCertificate)
+}
+
+// MayHaveCertificate returns which of the canonical hosts may have a TLS certificate of
+// LINKFORGE_TLS=auto: those of the instance, and verified domains.
+func (s *Stores) MayHaveCertificate(ctx context.Context, hosts []string) (map[string]bool, error) {
+	may, err := s.Domains.Verified(ctx, hosts)
+	if err != nil {
+		return nil, err
+	}
+	for _, host := range s.config.CertifiedHosts() {
+		may[host] = true
+	}
+	return may, nil
 }
 
 // EndLeases ends what nodes that have died have leased: tasks, jobs, and the logs and deliveries of
